@@ -1,0 +1,27 @@
+# What we take from the distribution; tools/setup installs all of it. fmt and spdlog stay out of our headers: libtorch
+# ships another fmt, and a torch room that saw both would not link.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_path(WEFT_XXHASH_INCLUDE xxhash.h REQUIRED)
+mark_as_advanced(WEFT_XXHASH_INCLUDE)
+
+set(WEFT_IO_URING OFF)
+set(WEFT_IO_URING_WHY "switched off by WEFT_WITH_IO_URING")
+if(WEFT_WITH_IO_URING)
+  find_path(WEFT_URING_INCLUDE liburing.h)
+  find_library(WEFT_URING_LIBRARY NAMES uring)
+  mark_as_advanced(WEFT_URING_INCLUDE WEFT_URING_LIBRARY)
+  if(WEFT_URING_INCLUDE AND WEFT_URING_LIBRARY)
+    set(WEFT_IO_URING ON)
+    set(WEFT_IO_URING_WHY "${WEFT_URING_LIBRARY}")
+  else()
+    set(WEFT_IO_URING_WHY "liburing-dev is not installed; a thread pool does the same work")
+  endif()
+endif()
+
+if(WEFT_WITH_TESTS)
+  find_package(GTest REQUIRED)
+endif()
