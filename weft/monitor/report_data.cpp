@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <cmath>
+
+#include "weft/base/text.h"
+#include "weft/base/units.h"
+#include "weft/monitor/numbers.h"
+#include "weft/monitor/report_data_impl.h"
+
+namespace weft::detail {
+namespace {
+
+// In order of steps; of equal steps the later entry stays.
+template <typename Point>
+std::vector<Point> in_order(std::vector<Point> points) {
+  std::ranges::stable_sort(points, {}, &Point::step);
+  std::vector<Point> out;
+  for (const auto& point : points) {
+    if (!out.empty() && out.back().step == point.step)
+      out.back() = point;
+    else
+      out.push_back(point);
+  }
+  return out;
+}
+
+std::optional<double> last_drawable(const std::vector<ChartPoint>& points) {
+  const auto found = std::find_if(points.rbegin(), points.rend(), [](const auto& p) { return is_drawable(p.y); });
+  return found == points.rend() ? std::nullopt : std::optional(found->y);
+}
+
+std::vector<double> drawable_values(const std::vector<ChartPoint>& points) {
+  std::vector<double> values;
+  for (const auto& point : points) {
+    if (is_drawable(point.y)) values.push_back(point.y);
+  }
+  return values;
+}
+
+std::optional<double> median(const std::vector<ChartPoint>& points) {
+  auto values = drawable_values(points);
+  if (values.empty()) return std::nullopt;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+// All of the data, unless a few spikes would press the curve flat: then what 99.5% of the steps stay under.
+std::optional<ChartRange> range_without_spikes(const ReportData& data, const RunReport& report) {
+  auto losses = drawable_values(data.loss);
+  if (losses.size() < 3) return std::nullopt;
+  RangeFinder shown;
+  shown.add(losses.front());
+  for (const auto& point : data.held_out) shown.add(point.y);
+  for (const auto& reference : report.references) shown.add(reference.value);
+  std::ranges::sort(losses);
+  shown.add(losses.front());
+  shown.add(losses[(losses.size() - 1) * 995 / 1000]);
+  const ChartRange range = shown.range();
+  const bool spikes = losses.back() > range.high + 0.5 * range.span();
+  return spikes ? std::optional(range) : std::nullopt;
+}
+
+// A loss that falls from eleven to two spends most of a run in the lowest tenth of a plain axis.
+bool wants_log(const ReportData& data, const RunReport& report, const std::optional<ChartRange>& fixed) {
+  RangeFinder found;
+  for (const auto& point : data.loss) found.add(point.y);
+  for (const auto& reference : report.references) found.add(reference.value);
+  const ChartRange range = fixed.value_or(found.range());
+  return range.low > 0 && range.high / range.low > 3;
+}
+
+}  // namespace
+
+ReportData prepare_report(const RunReport& report) {
+  ReportData data;
+  data.steps = in_order(report.steps);
+  for (const auto& point : data.steps) {
+    const auto x = static_cast<double>(point.step);
+    data.loss.push_back({x, point.loss});
+    data.rate.push_back({x, point.tokens_per_s > 0 ? point.tokens_per_s : std::nan("")});
+    data.num_bad_losses += is_drawable(point.loss) ? 0 : 1;
+  }
+  for (const auto& point : in_order(report.held_out)) {
+    data.held_out.push_back({static_cast<double>(point.step), point.loss});
+  }
+  data.smooth_loss = smoothed(data.loss);
+  data.smooth_rate = smoothed(data.rate);
+  data.final_loss = last_drawable(data.loss);
+  data.final_smooth_loss = last_drawable(data.smooth_loss);
+  data.final_held_out = last_drawable(data.held_out);
+  data.median_rate = median(data.rate);
+  return data;
+}
+
+Chart make_loss_chart(const ReportData& data, const RunReport& report) {
+  Chart chart{.id = "loss", .title = "Loss by step", .x_label = "step", .mark_gaps = true};
+  chart.description = "Training loss of each step, faint, with a smoothed line on top.";
+  if (data.final_smooth_loss) chart.description += cat(" The line ends at ", loss_text(*data.final_smooth_loss), ".");
+  chart.series.push_back({.name = "each step", .look = SeriesLook::kFaint, .points = data.loss});
+  chart.series.push_back({.name = "smoothed", .look = SeriesLook::kLine, .points = data.smooth_loss});
+  if (!data.held_out.empty()) {
+    chart.series.push_back({.name = "held-out data", .look = SeriesLook::kDots, .points = data.held_out});
+  }
+  for (const auto& reference : report.references) chart.references.push_back({reference.name, reference.value});
+  chart.y_range = range_without_spikes(data, report);
+  chart.log_y = wants_log(data, report, chart.y_range);
+  chart.y_label = chart.log_y ? "loss, logarithmic scale" : "loss";
+  return chart;
+}
+
+Chart make_rate_chart(const ReportData& data) {
+  Chart chart{.id = "rate", .title = "Throughput by step", .x_label = "step", .y_from_zero = true};
+  chart.y_label = "tokens per second";
+  chart.description = "Tokens per second of each step, faint, with a smoothed line on top.";
+  if (data.median_rate) chart.description += cat(" The median is ", format_count(std::llround(*data.median_rate)), ".");
+  chart.series.push_back({.name = "each step", .look = SeriesLook::kFaint, .points = data.rate});
+  chart.series.push_back({.name = "smoothed", .look = SeriesLook::kLine, .points = data.smooth_rate});
+  return chart;
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,104 @@
+#include "weft/monitor/run_record.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <span>
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string hex_digits(float value) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  const auto bits = std::bit_cast<uint32_t>(value);
+  std::string out;
+  for (int shift = 28; shift >= 0; shift -= 4) out += kDigits[(bits >> shift) & 0xF];
+  return out;
+}
+
+// JSON has no NaN: a loss that is not finite is null, and its bits tell which it was.
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+// The value that `fraction` of the sorted values do not exceed (nearest rank).
+double quantile(std::span<const double> sorted, double fraction) {
+  const auto rank = static_cast<size_t>(std::ceil(fraction * static_cast<double>(sorted.size())));
+  return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
+}
+
+}  // namespace
+
+void RunRecord::add_step(float loss, int64_t step_ns) {
+  losses_.push_back(loss);
+  step_ns_.push_back(step_ns);
+}
+
+int64_t RunRecord::num_warmup_steps() const { return std::min<int64_t>(5, num_steps() / 3); }
+
+StepTimes RunRecord::times() const {
+  if (num_steps() == 0) return {};
+  std::vector<double> sorted;
+  for (int64_t i = num_warmup_steps(); i < num_steps(); ++i) sorted.push_back(step_ms(i));
+  std::ranges::sort(sorted);
+  return {.median_ms = quantile(sorted, 0.5), .min_ms = sorted.front(), .p90_ms = quantile(sorted, 0.9)};
+}
+
+double RunRecord::tokens_per_s() const {
+  double total_ms = 0;
+  for (int64_t i = num_warmup_steps(); i < num_steps(); ++i) total_ms += step_ms(i);
+  if (total_ms <= 0) return 0;
+  return static_cast<double>(facts.tokens_per_step * (num_steps() - num_warmup_steps())) / (total_ms * 1e-3);
+}
+
+double RunRecord::final_loss() const {
+  if (losses_.empty()) return std::nan("");
+  const auto count = std::max<size_t>(1, losses_.size() / 10);
+  return std::accumulate(losses_.end() - static_cast<int64_t>(count), losses_.end(), 0.0) / static_cast<double>(count);
+}
+
+std::string RunRecord::to_json() const {
+  Json losses = Json::array(), bits = Json::array();
+  for (const float loss : losses_) {
+    losses.push_back(finite_or_null(loss));
+    bits.push_back(hex_digits(loss));
+  }
+  const StepTimes step = times();
+  Json out = {{"schema", 1},
+              {"name", facts.name},
+              {"status", facts.status},
+              {"device", facts.device},
+              {"data", facts.data},
+              {"params", facts.params},
+              {"world", facts.world},
+              {"stage", facts.stage},
+              {"threads", facts.threads},
+              {"seed", facts.seed},
+              {"first_step", facts.first_step},
+              {"steps", num_steps()},
+              {"tokens_per_step", facts.tokens_per_step},
+              {"final_loss", finite_or_null(final_loss())},
+              {"held_out_loss", or_null(facts.held_out_loss)},
+              {"unigram_entropy", or_null(facts.unigram_entropy)},
+              {"step_ms", {{"median", step.median_ms}, {"min", step.min_ms}, {"p90", step.p90_ms}}},
+              {"exposed_comm_ms", facts.exposed_comm_ms},
+              {"bytes_sent", facts.bytes_sent},
+              {"tokens_per_s", tokens_per_s()},
+              {"peak_rss_bytes", facts.peak_rss_bytes},
+              {"state_bytes",
+               {{"params", facts.params_bytes}, {"grads", facts.grads_bytes}, {"optimizer", facts.optimizer_bytes}}}};
+  if (facts.peak_device_bytes) out["peak_device_bytes"] = *facts.peak_device_bytes;
+  out["loss"] = std::move(losses);
+  out["loss_bits"] = std::move(bits);
+  // Names come from the command line and may hold any bytes.
+  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace weft

@@ -1,0 +1,66 @@
+// The measurements of one training run, step by step, and their JSON form: what `weft train --json` prints and
+// result.json holds. A plain value owned by the training loop; not thread-safe. docs/formats/result_json.md describes
+// the fields.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft {
+
+// Fixed when the run starts, except where a comment says otherwise. All in bytes where the name says so.
+struct RunFacts {
+  std::string name;
+  std::string status = "running";  // then: finished, stopped, failed
+  std::string device;
+  std::string data;
+  int64_t params = 0;
+  int64_t world = 1;
+  int64_t stage = 0;
+  int64_t threads = 1;
+  int64_t seed = 0;
+  int64_t tokens_per_step = 0;
+  int64_t first_step = 0;  // above 0 after a resume
+  int64_t params_bytes = 0, grads_bytes = 0, optimizer_bytes = 0;
+  // Known at the end.
+  int64_t bytes_sent = 0;
+  double exposed_comm_ms = 0;
+  int64_t peak_rss_bytes = 0;
+  std::optional<int64_t> peak_device_bytes;
+  std::optional<double> unigram_entropy;  // nats per token
+  std::optional<double> held_out_loss;
+};
+
+struct StepTimes {
+  double median_ms = 0;
+  double min_ms = 0;
+  double p90_ms = 0;
+};
+
+class RunRecord {
+ public:
+  RunFacts facts;
+
+  void add_step(float loss, int64_t step_ns);
+
+  int64_t num_steps() const { return static_cast<int64_t>(losses_.size()); }
+  const std::vector<float>& losses() const { return losses_; }
+  double step_ms(int64_t i) const { return static_cast<double>(step_ns_[static_cast<size_t>(i)]) * 1e-6; }
+
+  // Steps at the start that are not timed: caches are cold, memory is first touched. Five, but never more than a third.
+  int64_t num_warmup_steps() const;
+  StepTimes times() const;
+  double tokens_per_s() const;  // over the timed steps
+  // Mean over the last tenth of the steps, at least one: a single micro-batch is too noisy to quote.
+  double final_loss() const;
+
+  std::string to_json() const;
+
+ private:
+  std::vector<float> losses_;
+  std::vector<int64_t> step_ns_;
+};
+
+}  // namespace weft
