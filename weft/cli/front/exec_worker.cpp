@@ -1,0 +1,55 @@
+#include "weft/cli/front/exec_worker.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "weft/base/error.h"
+#include "weft/base/text.h"
+
+namespace weft::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path find_worker() {
+  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
+  for (const auto& candidate : {here / "weft-worker", here / "../libexec/weft/weft-worker"}) {
+    if (fs::exists(candidate)) return candidate;
+  }
+  throw Error(ErrorKind::kEnvironment, {.title = "weft-worker is missing",
+                                        .what = "the half of weft that links libtorch was not built or not installed",
+                                        .where = here.string(),
+                                        .fix = "build with torch (make), or install again (cmake --install)"});
+}
+
+// Note [Memory that stays]: a step frees and takes the same gigabytes again and again. glibc would give large blocks back to the
+// kernel each time and fault them in anew, page by page; keeping them, in huge pages where the kernel allows it on request, saves
+// that. glibc reads these settings only at start, hence here, before exec. A value the user has set wins.
+void keep_memory_between_steps() {
+  ::setenv("GLIBC_TUNABLES",
+           "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=17179869184:glibc.malloc.mmap_threshold=33554432:glibc."
+           "malloc.top_pad=67108864",
+           /*overwrite=*/0);
+}
+
+}  // namespace
+
+void exec_worker(const std::string& command, const std::vector<std::string>& arguments) {
+  const std::string worker = find_worker().string();
+  std::vector<std::string> words = {worker, command};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  keep_memory_between_steps();
+  std::fflush(stdout);
+  ::execv(worker.c_str(), argv.data());
+  throw IoError("start weft-worker", worker, errno);
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,71 @@
+#include <cstdio>
+#include <string>
+
+#include "weft/base/error.h"
+#include "weft/base/text.h"
+#include "weft/cli/front/command.h"
+#include "weft/cli/front/guard.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"train", "train a GPT on text, on the built-in corpus or on random tokens", run_train},
+    {"version", "what this build is made of (also: weft --version)", run_version},
+};
+
+void print_help() {
+  std::printf(
+      "weft weaves communication through computation: training on libtorch, in C++.\n"
+      "\n"
+      "usage: weft COMMAND [OPTIONS]\n"
+      "\n"
+      "commands:\n");
+  for (const auto& command : kCommands) std::printf("  %-10s %s\n", command.name, command.summary);
+  std::printf(
+      "\n"
+      "example:\n"
+      "  weft train                       one minute on Python's own library\n"
+      "  weft train --data my_texts/ --steps 500 --json result.json\n"
+      "\n"
+      "weft COMMAND --help says more. Exit codes: 0 fine, 1 the work failed, 2 wrong usage or bad input.\n");
+}
+
+int unknown_command(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& command : kCommands) names.emplace_back(command.name);
+  const std::string meant = nearest(name, names);
+  throw Error(ErrorKind::kInput,
+              {.title = cat("there is no command '", name, "'"),
+               .what = "",
+               .where = "",
+               .fix = meant.empty() ? "weft --help lists the commands" : cat("did you mean: weft ", meant)});
+}
+
+int dispatch(const Arguments& words) {
+  if (words.empty()) {
+    print_help();
+    return 2;
+  }
+  const Arguments rest(words.begin() + 1, words.end());
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+    print_help();
+    return 0;
+  }
+  if (words[0] == "--version") return run_version(rest);
+  for (const auto& command : kCommands) {
+    if (words[0] == command.name) return command.run(rest);
+  }
+  return unknown_command(words[0]);
+}
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+}  // namespace weft::cli
+
+int main(int argc, char** argv) {
+  const weft::cli::Arguments words(argv + 1, argv + argc);
+  return weft::cli::guarded([&] { return weft::cli::dispatch(words); });
+}

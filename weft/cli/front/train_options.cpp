@@ -1,0 +1,111 @@
+#include "weft/cli/front/train_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "weft/base/build_info.h"
+#include "weft/base/error.h"
+#include "weft/base/text.h"
+#include "weft/base/units.h"
+#include "weft/cli/front/flags.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr auto kDefaultDuration = std::chrono::seconds(60);
+constexpr int64_t kByteVocab = 256;
+
+void add_model_flags(CLI::App& app, TrainOptions& o) {
+  app.option_defaults()->group("The model");
+  add_int(app, "--dim", o.dim, 1, 1 << 20, "width of the residual stream");
+  add_int(app, "--layers", o.layers, 1, 10000, "transformer blocks");
+  add_int(app, "--heads", o.heads, 1, 1 << 16, "attention heads; --dim must be a multiple");
+  add_int(app, "--vocab", o.vocab, 2, int64_t{1} << 31, "tokens in the vocabulary; text takes 256 or more");
+  add_int(app, "--seq", o.seq, 1, 1 << 24, "sequence length in tokens");
+  app.add_flag("--tied", o.tied, "use the token embedding as the output head");
+}
+
+void add_work_flags(CLI::App& app, TrainOptions& o, std::string& duration) {
+  app.option_defaults()->group("The work");
+  add_int(app, "-n,--ranks", o.ranks, 1, 1 << 20, "ranks; this version trains with one");
+  add_int(app, "--micro-batch", o.micro_batch, 1, 1 << 20, "sequences a rank takes at once");
+  auto* steps = add_int(app, "--steps", o.steps, 0, int64_t{1} << 40, "optimizer steps; without it --for decides")
+                    ->default_str("");
+  app.add_option("--for", duration, "train this long: 60s, 5m, 1h30m (default 60s)")
+      ->type_name("TIME")
+      ->excludes(steps);
+  app.add_option("--lr", o.lr, "learning rate")->capture_default_str()->check(CLI::Range(0.0, 1e3))->type_name("X");
+  add_int(app, "--warmup", o.warmup_steps, 0, int64_t{1} << 40, "steps over which the learning rate rises from 0");
+  add_int(app, "--seed", o.seed, 0, INT64_MAX, "decides weights and data");
+  app.add_option("--data", o.data,
+                 "corpus: Python's own library; random: random tokens;\n"
+                 "or a text file or folder of your own")
+      ->capture_default_str()
+      ->type_name("WHAT");
+}
+
+void add_machine_flags(CLI::App& app, TrainOptions& o) {
+  app.option_defaults()->group("The machine");
+  app.add_option("--device", o.device, "cpu or cuda")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->type_name("D");
+  add_int(app, "--threads", o.threads, 0, 4096, "CPU threads; 0: one per core");
+}
+
+void add_file_flags(CLI::App& app, TrainOptions& o) {
+  app.option_defaults()->group("Files");
+  app.add_option("--init", o.init_path, "start from these weights (safetensors)")->type_name("FILE");
+  app.add_option("--export", o.export_path, "write the final weights (safetensors)")->type_name("FILE");
+  auto* save = app.add_option("--save", o.save_folder, "save the training state in this folder")->type_name("DIR");
+  add_int(app, "--save-every", o.save_every, 0, int64_t{1} << 40, "save each N steps as well as at the end")
+      ->needs(save);
+  app.add_flag("--resume", o.resume, "go on from the newest intact state in --save")->needs(save);
+  app.add_option("--runs", o.runs_folder, "where run folders go")->capture_default_str()->type_name("DIR");
+  app.add_option("--name", o.name, "name of the run folder (default: date and time)")->type_name("NAME");
+  app.add_option("--json", o.json_path, "write the result as JSON; - is standard output")->type_name("FILE");
+}
+
+[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
+  throw Error(ErrorKind::kInput,
+              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
+}
+
+void check_together(const TrainOptions& o) {
+  if (o.ranks != 1) refuse("this version trains with one rank", cat("-n ", o.ranks), "leave -n out");
+  if (o.dim % o.heads != 0) {
+    refuse("the heads do not divide the width", cat("--dim ", o.dim, " is not a multiple of --heads ", o.heads),
+           cat("for example --dim ", (o.dim / o.heads + 1) * o.heads));
+  }
+  if (o.data != "random" && o.vocab < kByteVocab) {
+    refuse("the vocabulary is too small for text",
+           cat("text is read as bytes and takes 256 tokens, --vocab is ", o.vocab), "--vocab 256");
+  }
+  if (o.device == "cuda" && !kHasCuda) {
+    refuse("this build has no CUDA", cat("it was built with torch ", kTorchVersion, " for the CPU"),
+           "build with a CUDA torch: WEFT_PYTHON=/path/to/python make");
+  }
+  if (o.name.find('/') != std::string::npos || o.name == "." || o.name == "..") {
+    refuse("the run's name is not a folder name", cat("--name ", o.name),
+           "use --runs DIR for the place and --name for the name alone");
+  }
+}
+
+}  // namespace
+
+std::optional<TrainOptions> parse_train_options(const std::vector<std::string>& arguments) {
+  TrainOptions o;
+  std::string duration;
+  auto app = make_app("train", "Train a GPT: on Python's own library, on your text, or on random tokens.",
+                      "weft train --data my_texts/ --dim 256 --layers 6 --heads 8 --for 10m --save state/");
+  add_model_flags(*app, o);
+  add_work_flags(*app, o, duration);
+  add_machine_flags(*app, o);
+  add_file_flags(*app, o);
+  if (!parse_flags(*app, arguments)) return std::nullopt;
+  const bool by_steps = app->count("--steps") > 0;
+  if (!by_steps) o.duration = duration.empty() ? kDefaultDuration : parse_duration(duration).value();
+  check_together(o);
+  return o;
+}
+
+}  // namespace weft::cli

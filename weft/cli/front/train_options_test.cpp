@@ -1,0 +1,73 @@
+#include "weft/cli/front/train_options.h"
+
+#include <gtest/gtest.h>
+
+#include "weft/base/error.h"
+
+namespace weft::cli {
+namespace {
+
+TrainOptions parsed(const std::vector<std::string>& arguments) { return parse_train_options(arguments).value(); }
+
+// The whole message of the refusal; "" when the words are accepted.
+std::string refusal(const std::vector<std::string>& arguments) {
+  try {
+    parse_train_options(arguments);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), 2);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TrainOptions, WithoutFlagsTrainsAMinuteOnTheCorpus) {
+  const auto o = parsed({});
+  EXPECT_EQ(o.data, "corpus");
+  EXPECT_EQ(o.steps, 0);
+  EXPECT_EQ(o.duration, std::chrono::seconds(60));
+}
+
+TEST(TrainOptions, StepsReplaceTheDuration) {
+  const auto o = parsed({"--steps", "30", "--dim=384", "--heads", "4", "--tied", "--seed", "7"});
+  EXPECT_EQ(o.steps, 30);
+  EXPECT_EQ(o.duration.count(), 0);
+  EXPECT_EQ(o.dim, 384);
+  EXPECT_TRUE(o.tied);
+  EXPECT_EQ(o.seed, 7);
+}
+
+TEST(TrainOptions, TheLaterOfTwoCounts) { EXPECT_EQ(parsed({"--dim", "8", "--dim", "16"}).dim, 16); }
+
+TEST(TrainOptions, ZeroStepsMeansNone) { EXPECT_EQ(parsed({"--steps", "0"}).duration.count(), 0); }
+
+TEST(TrainOptions, DurationTakesUnits) { EXPECT_EQ(parsed({"--for", "1m30s"}).duration, std::chrono::seconds(90)); }
+
+TEST(TrainOptions, RefusesWithTheReason) {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"--setps", "3"}, "did you mean --steps?"},
+      {{"--micro-bacth=3"}, "did you mean --micro-batch?"},
+      {{"--zzzzzz"}, "has no flag --zzzzzz"},
+      {{"stray"}, "does not know what to do with 'stray'"},
+      {{"--dim", "x"}, "'x' is not a whole number"},
+      {{"--dim", "0"}, "0 is outside 1..1048576"},
+      {{"--seq", "99999999999999999999"}, "is outside 1..16777216"},
+      {{"--dim"}, "--dim"},
+      {{"--dim", "10", "--heads", "4"}, "for example --dim 12"},
+      {{"--vocab", "100"}, "the vocabulary is too small for text"},
+      {{"--steps", "3", "--for", "3s"}, "excludes"},
+      {{"--for", "soon"}, "soon"},
+      {{"--resume"}, "requires --save"},
+      {{"--device", "tpu"}, "tpu"},
+      {{"-n", "2"}, "trains with one rank"},
+      {{"--name", "../x"}, "not a folder name"},
+      {{"--lr", "-1"}, "--lr"},
+  };
+  for (const auto& [arguments, words] : cases) {
+    EXPECT_NE(refusal(arguments).find(words), std::string::npos) << arguments[0] << "\nsaid: " << refusal(arguments);
+  }
+}
+
+TEST(TrainOptions, RandomDataTakesASmallVocabulary) { EXPECT_EQ(refusal({"--data", "random", "--vocab", "10"}), ""); }
+
+}  // namespace
+}  // namespace weft::cli
