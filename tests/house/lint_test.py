@@ -1,0 +1,144 @@
+"""tools/lint on a tree of one room: each tool's verdict reaches the exit code, and nothing is analysed twice."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from small_tree import Outcome, Tree, run
+
+TOOLS = ("lint", "run_tidy.py", "our_files.py", "check_layers.py", "check_tests.py", "check_words.py")
+CMAKE = """cmake_minimum_required(VERSION 3.25)
+project(small LANGUAGES CXX)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+add_library(small STATIC weft/base/a.cpp)
+target_include_directories(small PRIVATE ${PROJECT_SOURCE_DIR})
+target_compile_options(small PRIVATE -std=c++20 -Wall -Wno-stringop-overflow)
+file(WRITE ${PROJECT_BINARY_DIR}/test_sources.txt "")
+"""
+PRESETS = """{
+  "version": 6,
+  "configurePresets": [{ "name": "tidy", "generator": "Ninja", "binaryDir": "${sourceDir}/build/${presetName}" }]
+}
+"""
+HEADER = "#pragma once\n\nnamespace weft {\nint twice(int number);\n}  // namespace weft\n"
+SOURCE = '#include "weft/base/a.h"\n\nnamespace weft {\n\nint twice(int number) { return 2 * number; }\n\n}  // namespace weft\n'
+
+needs_tools = pytest.mark.skipif(
+    shutil.which("clang-format-19") is None or shutil.which("clang-tidy-19") is None,
+    reason="clang-format-19 and clang-tidy-19 are not installed",
+)
+
+
+@pytest.fixture
+def small(tree: Tree, repo: Path) -> Tree:
+    tree.add("CMakeLists.txt", CMAKE)
+    tree.add("CMakePresets.json", PRESETS)
+    tree.add("pyproject.toml", '[tool.pytest.ini_options]\ntestpaths = ["tests"]\n')
+    tree.add("tools/layers.txt", "base | no |\n")
+    tree.add("weft/base/a.h", HEADER)
+    tree.add("weft/base/a.cpp", SOURCE)
+    for name in (".clang-format", ".clang-tidy", *(f"tools/{tool}" for tool in TOOLS)):
+        shutil.copy(repo / name, tree.root / name)
+    return tree
+
+
+def lint(tree: Tree, *options: str) -> Outcome:
+    return run(tree.root / "tools/lint", *options)
+
+
+def last_tidy_line(outcome: Outcome) -> str:
+    return [line for line in outcome.lines if line.startswith("tidy:")][-1]
+
+
+@needs_tools
+def test_clean_tree_passes_and_is_analysed_once(small):
+    first = lint(small)
+    assert first.code == 0, "\n".join(first.lines)
+    assert last_tidy_line(first) == "tidy: 1 files clean (1 analysed, 0 unchanged)"
+    assert last_tidy_line(lint(small)) == "tidy: 1 files clean (0 analysed, 1 unchanged)"
+
+
+@needs_tools
+def test_a_changed_header_is_analysed_again(small):
+    lint(small)
+    small.add("weft/base/a.h", HEADER.replace("int twice", "// Two times the number.\nint twice"))
+    assert last_tidy_line(lint(small)) == "tidy: 1 files clean (1 analysed, 0 unchanged)"
+
+
+@needs_tools
+def test_tidy_finding_fails_and_stays_found(small):
+    small.add("weft/base/a.cpp", SOURCE.replace("number) {", "number) {\n  int* BadName = nullptr;").replace("2 *", "*BadName *"))
+    run("clang-format-19", "-i", small.root / "weft/base/a.cpp")
+    for _ in range(2):
+        outcome = lint(small)
+        assert outcome.code == 1
+        text = "\n".join(outcome.lines)
+        assert "weft/base/a.cpp:6:8: error: invalid case style for variable 'BadName'" in text
+        assert "clang-analyzer-core.NullDereference" in text
+        assert outcome.lines[-1] == "lint: failed: run_tidy.py"
+
+
+@needs_tools
+def test_file_that_does_not_compile_is_never_kept(small):
+    broken = SOURCE.replace("2 * number", "2 * nobody")
+    small.add("weft/base/a.cpp", broken)
+    assert lint(small).code == 1
+    assert list((small.root / "build/tidy/cache").iterdir()) == []
+
+
+@needs_tools
+def test_fast_leaves_tidy_out(small):
+    outcome = lint(small, "--fast")
+    assert outcome.code == 0
+    assert not any(line.startswith("tidy:") for line in outcome.lines)
+
+
+@needs_tools
+def test_format_offence_has_its_line_and_fix_mends_it(small):
+    small.add("weft/base/a.cpp", SOURCE.replace("{ return 2 * number; }", "{ return 2*number; }"))
+    outcome = lint(small, "--fast")
+    assert outcome.code == 1
+    assert "weft/base/a.cpp:5: not as clang-format-19 would write it (tools/lint --fix)" in outcome.lines
+    assert lint(small, "--fast", "--fix").code == 0
+    assert (small.root / "weft/base/a.cpp").read_text() == SOURCE
+
+
+BREAKS = {
+    "check_layers.py": ("weft/attic/x.h", "#pragma once\n"),
+    "check_words.py": ("notes.md", "/ho" + "me/ann\n"),
+    "check_tests.py": ("weft/base/x_test.cpp", "\n"),
+    "check_python": ("tools/x.py", "def (:\n"),
+    "configure": ("CMakeLists.txt", "message(FATAL_ERROR no)\n"),
+}
+
+
+@needs_tools
+@pytest.mark.parametrize("who", BREAKS)
+def test_each_checker_can_fail_the_run(small, who):
+    small.add(*BREAKS[who])
+    outcome = lint(small, "--fast")
+    assert outcome.code == 1
+    assert outcome.lines[-1].startswith("lint: failed:")
+    assert who in outcome.lines[-1]
+
+
+def run_with_path(tree: Tree, folder: Path, *options: str) -> Outcome:
+    return run("env", f"PATH={folder}", *[tree.root / "tools/lint", *options])
+
+
+@pytest.mark.parametrize("present, missing", [((), "clang-format-19"), (("clang-format-19",), "clang-tidy-19")])
+def test_missing_tool_names_its_package(small, tmp_path_factory, present, missing):
+    folder = tmp_path_factory.mktemp("bin")
+    for name in ("bash", "env", "dirname"):
+        os.symlink(shutil.which(name), folder / name)
+    for name in present:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    assert run_with_path(small, folder) == (1, [f"lint: {missing} is missing: apt-get install {missing}"])
+
+
+def test_unknown_option_is_refused(small):
+    assert lint(small, "--quick") == (2, ["lint: unknown option --quick (known: --fix, --fast)"])
