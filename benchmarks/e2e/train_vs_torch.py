@@ -196,7 +196,8 @@ def main() -> None:
         peer_main(arguments)
         return
     result = measure(arguments)
-    text = report(arguments, result, "benchmarks/e2e/train_vs_torch.py " + " ".join(a for a in sys.argv[1:] if not a.startswith("/")))
+    words = [word for i, word in enumerate(sys.argv) if i > 0 and "--results" not in (word, sys.argv[i - 1])]
+    text = report(arguments, result, " ".join(["benchmarks/e2e/train_vs_torch.py", *words]))
     print(json.dumps({"schema": 1, **result}, indent=2) if arguments.json else text)
     if arguments.results:
         path = arguments.results / f"train_vs_torch_{arguments.device}_{datetime.date.today():%Y%m%d}.md"

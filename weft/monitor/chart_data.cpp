@@ -148,7 +148,7 @@ std::vector<std::string> tick_labels(std::span<const double> ticks) {
   const double distance = ticks.size() > 1 ? ticks[1] - ticks[0] : 1;
   double largest = 0;
   for (const double tick : ticks) largest = std::max(largest, std::fabs(tick));
-  constexpr const char* kUnits[] = {"", "k", "M", "G", "T", "P"};
+  constexpr const char* kUnits[] = {"", "K", "M", "B", "T"};  // as format_count
   size_t unit = 0;
   double scale = 1;
   while (largest / scale >= 10000 && unit + 1 < std::size(kUnits)) {

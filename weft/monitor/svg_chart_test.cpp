@@ -46,7 +46,7 @@ TEST(Ticks, StayFewForExtremeRanges) {
 TEST(Ticks, LabelsShareTheirDecimals) {
   EXPECT_EQ(tick_labels(std::vector<double>{2, 2.5, 3}), (std::vector<std::string>{"2.0", "2.5", "3.0"}));
   EXPECT_EQ(tick_labels(std::vector<double>{0, 500, 1000}), (std::vector<std::string>{"0", "500", "1,000"}));
-  EXPECT_EQ(tick_labels(std::vector<double>{0, 20000, 40000}), (std::vector<std::string>{"0", "20k", "40k"}));
+  EXPECT_EQ(tick_labels(std::vector<double>{0, 20000, 40000}), (std::vector<std::string>{"0", "20K", "40K"}));
   EXPECT_EQ(tick_labels(std::vector<double>{0.001, 0.002}), (std::vector<std::string>{"0.001", "0.002"}));
 }
 

@@ -26,9 +26,9 @@ fs::path find_worker() {
                                         .fix = "build with torch (make), or install again (cmake --install)"});
 }
 
-// Note [Memory that stays]: a step frees and takes the same gigabytes again and again. glibc would give large blocks back to the
-// kernel each time and fault them in anew, page by page; keeping them, in huge pages where the kernel allows it on request, saves
-// that. glibc reads these settings only at start, hence here, before exec. A value the user has set wins.
+// A step frees and takes the same blocks again and again. glibc would give large ones back to the kernel each time and fault
+// them in anew, page by page: 32,000 faults a step for 17M parameters. docs/notes/memory_between_steps.md has the profile.
+// glibc reads these settings only at start, hence here, before exec. A value the user has set wins.
 void keep_memory_between_steps() {
   ::setenv("GLIBC_TUNABLES",
            "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=17179869184:glibc.malloc.mmap_threshold=33554432:glibc."
