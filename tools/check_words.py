@@ -23,19 +23,11 @@ class Pattern(NamedTuple):
     reason: str
 
 
-# A path counts only where it begins: net/work/ and ${root}/ are no absolute paths.
+# A path counts only where it begins: ${root}/ and docs/home/x are no absolute paths.
 PATTERNS = (
     Pattern(r"(?<![\w.)}\-])/home/\w", "a home folder exists on one machine only"),
     Pattern(r"(?<![\w.)}\-])/root/", "root's home folder exists on one machine only"),
-    Pattern(r"(?<![\w.)}\-])/work/", "an absolute workspace path exists on one machine only"),
-    Pattern(r"\bfiles\.pythonhosted\.org\b", "name the package and its version; the index in use knows the host"),
-    Pattern(r"\bpypi\.org/simple\b", "name the package and its version; the index in use knows the host"),
-    Pattern(r"\b(?:deb|security|snapshot)\.debian\.org\b", "name the Debian package; apt knows its mirror"),
-    Pattern(r"\b(?:archive|security)\.ubuntu\.com\b", "name the package; apt knows its mirror"),
-    Pattern(r"\bregistry\.(?:npmjs\.org|yarnpkg\.com)\b", "name the package; npm knows its registry"),
-    Pattern(r"\bregistry-1\.docker\.io\b", "name the image; the container tool knows its registry"),
-    Pattern(r"\b(?:static|index)\.crates\.io\b", "name the crate; cargo knows its registry"),
-    Pattern(r"(?i:\bas an ai\b)", "the project speaks of itself, not of who typed it"),
+    Pattern(r"(?<![\w.)}\-])/Users/\w", "a home folder exists on one machine only"),
     Pattern(r"^(?:<{7}|\|{7}|>{7}) ", "a merge left its marker behind"),
 )
 COMPILED = tuple((re.compile(pattern.regex), pattern.reason) for pattern in PATTERNS)

@@ -9,11 +9,6 @@ import pytest
 OFFENCES = {
     "home folder": "see /ho" + "me/ann/data",
     "root's home": "cache=/ro" + "ot/.cache",
-    "workspace": "cd /wo" + "rk/tree",
-    "python index": "https://files.python" + "hosted.org/packages/x",
-    "debian mirror": "http://deb.deb" + "ian.org/debian",
-    "npm registry": "https://registry.npm" + "js.org/uplot",
-    "a chat's words": "As an " + "AI, I",
     "merge marker, ours": "<" * 7 + " HEAD",
     "merge marker, theirs": ">" * 7 + " branch",
 }
@@ -29,9 +24,8 @@ def test_offence_is_found_at_its_line(tree, tool, words):
 
 
 HARMLESS = {
-    "relative path": "net/wo" + "rk/x and ${root}/lib and $ro" + "ot/",
+    "relative path": "docs/ho" + "me/x and ${root}/lib and $ro" + "ot/",
     "underline of seven": "=" * 7,
-    "a public page": "https://pytorch.org/docs and https://pypi.org/project/weft",
     "shift operators": "out <<" + "<" * 5 + "x",
 }
 
