@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import stat
 import sys
@@ -87,7 +86,7 @@ def test_the_users_torch_is_used_as_it_is(place):
     if not has_everything():
         pytest.skip("the interpreter that runs the tests has no torch (Torch_DIR was given)")
     stand_in(place, "dpkg-query", "printf installed")
-    outcome = setup(place, WEFT_PYTHON=sys.executable, HOME=os.environ.get("HOME", "/"))
+    outcome = setup(place, WEFT_PYTHON=sys.executable)
     assert outcome.code == 0, outcome.lines
     assert not (place / ".venv").exists()
     env = dict(line.split("=", 1) for line in (place / "build/setup.env").read_text().splitlines())
