@@ -41,6 +41,11 @@ function(weft_test name)
   if(arg_TORCH)
     target_link_libraries(${name} PRIVATE weft::torch)
   endif()
+  # One parse of GoogleTest and the usual containers for all files of a binary, where there are enough to pay for it.
+  list(LENGTH arg_SOURCES num_sources)
+  if(num_sources GREATER 2)
+    target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <chrono> <filesystem> <functional> <map> <optional> <string> <thread> <vector>)
+  endif()
   # The binary's own watchdog fires first, so that a hang ends with stacks; ctest's limit is the backstop.
   # Under sanitizers the watchdog waits three times as long.
   set(slowdown 1)
