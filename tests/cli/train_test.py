@@ -62,7 +62,8 @@ def test_same_seed_same_bits_and_another_seed_others(weft, tiny):
 
 def test_learns_the_corpus_below_its_unigram_entropy(weft, tmp_path):
     """The demo in small: Python's own library, a tenth of the minute."""
-    done = weft("train", "--dim", "64", "--layers", "2", "--seq", "64", "--micro-batch", "8", "--lr", "3e-3", "--steps", "300", "--name", "c")
+    done = weft("train", "--dim", "64", "--layers", "2", "--seq", "64", "--micro-batch", "8", "--lr", "3e-3", "--threads", "1", "--steps", "300",
+                "--name", "c")
     assert done.code == 0, done.err
     out = result_of(tmp_path, "c")
     assert 2.5 < out["unigram_entropy"] < 4.0
