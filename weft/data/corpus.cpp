@@ -4,9 +4,11 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <span>
 
 #include "weft/base/clock.h"
 #include "weft/base/error.h"
+#include "weft/base/log.h"
 #include "weft/base/process.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
@@ -23,30 +25,63 @@ Error unusable(std::string title, std::string what, const std::string& path) {
                                    .fix = "give --data a text file, or a folder of text files"});
 }
 
+struct TextFile {
+  std::string path;
+  uint64_t bytes = 0;
+};
+
 // Links are passed over: they could lead in a circle, or count a text twice.
-void collect(Env& env, const std::string& folder, const PathFilter& keep, std::vector<std::string>& out) {
+void collect(Env& env, const std::string& folder, const PathFilter& keep, std::vector<TextFile>& out) {
   for (const auto& name : env.list(folder)) {
     const std::string path = cat(folder, "/", name);
     const auto info = env.stat(path);
     if (!info || info->is_link || !keep(name, info->kind == FileKind::kFolder)) continue;
     if (info->kind == FileKind::kFolder) collect(env, path, keep, out);
-    if (info->kind == FileKind::kFile) out.push_back(path);
+    if (info->kind == FileKind::kFile) out.push_back({path, info->bytes});
   }
 }
 
-bool looks_binary(std::string_view text) {
-  constexpr size_t kProbeBytes = 8 << 10;
-  return text.substr(0, kProbeBytes).find('\0') != std::string_view::npos;
+// Before anything is read: a slip of the path must not fill the memory first.
+void check_size(const std::vector<TextFile>& files, const std::string& path, uint64_t limit_bytes) {
+  uint64_t total = 0;
+  for (const auto& file : files) total += file.bytes;
+  if (total > limit_bytes) {
+    throw Error(ErrorKind::kInput, {.title = "the data to train on is too large",
+                                    .what = cat(format_bytes(total), "; text is held in memory, and ",
+                                                format_bytes(limit_bytes), " is the most"),
+                                    .where = path,
+                                    .fix = "give --data a part of it"});
+  }
+  constexpr uint64_t kWorthALine = 256 << 20;  // about what a disk reads in a second
+  if (total > kWorthALine) log_info("reading ", format_bytes(total), " of text from ", path);
 }
 
-Corpus join_files(Env& env, std::string name, const std::vector<std::string>& paths, uint64_t limit_bytes) {
+// Straight into place: a corpus of gigabytes must not stand in memory twice, not even for a moment.
+void append_file(Env& env, const TextFile& text, std::vector<uint8_t>& out) {
+  const auto file = env.open(text.path, OpenMode::kRead);
+  const size_t begin = out.size();
+  out.resize(begin + text.bytes);
+  out.resize(begin + file->read_at(0, std::as_writable_bytes(std::span(out).subspan(begin))));
+}
+
+bool looks_binary(std::span<const uint8_t> text) {
+  constexpr size_t kProbeBytes = 8 << 10;
+  const auto probe = text.first(std::min(text.size(), kProbeBytes));
+  return std::ranges::find(probe, 0) != probe.end();
+}
+
+Corpus join_files(Env& env, std::string name, const std::vector<TextFile>& files, uint64_t limit_bytes) {
+  check_size(files, name, limit_bytes);
   std::vector<uint8_t> bytes;
   int64_t num_files = 0;
-  for (const auto& path : paths) {
-    const std::string text = read_file(env, path, limit_bytes - bytes.size());
-    if (looks_binary(text)) continue;
-    bytes.insert(bytes.end(), text.begin(), text.end());
-    ++num_files;
+  for (const auto& file : files) {
+    const size_t before = bytes.size();
+    append_file(env, file, bytes);
+    if (looks_binary(std::span(bytes).subspan(before))) {
+      bytes.resize(before);
+    } else {
+      ++num_files;
+    }
   }
   return {std::move(name), std::move(bytes), num_files};
 }
@@ -104,16 +139,20 @@ double Corpus::unigram_entropy() const {
 Corpus read_corpus(Env& env, const std::string& path, uint64_t limit_bytes) {
   const auto info = env.stat(path);
   if (!info) throw unusable("the data to train on does not exist", "no such file or folder", path);
-  if (info->kind != FileKind::kFolder) {
-    const std::string text = read_file(env, path, limit_bytes);
-    if (text.empty()) throw unusable("the data to train on is empty", "the file has no bytes", path);
-    return {path, {text.begin(), text.end()}, 1};
+  if (info->kind == FileKind::kOther) throw unusable("the data to train on is neither a file nor a folder", "", path);
+  if (info->kind == FileKind::kFile) {
+    if (info->bytes == 0) throw unusable("the data to train on is empty", "the file has no bytes", path);
+    const TextFile text{path, info->bytes};
+    check_size({text}, path, limit_bytes);
+    std::vector<uint8_t> bytes;
+    append_file(env, text, bytes);
+    return {path, std::move(bytes), 1};
   }
-  std::vector<std::string> paths;
-  collect(env, path, [](const std::string& name, bool) { return !name.starts_with('.'); }, paths);
-  auto corpus = join_files(env, path, paths, limit_bytes);
+  std::vector<TextFile> files;
+  collect(env, path, [](const std::string& name, bool) { return !name.starts_with('.'); }, files);
+  auto corpus = join_files(env, path, files, limit_bytes);
   if (corpus.size() == 0) {
-    throw unusable("the data to train on is empty", cat("the folder holds ", paths.size(), " files and no text"), path);
+    throw unusable("the data to train on is empty", cat("the folder holds ", files.size(), " files and no text"), path);
   }
   return corpus;
 }
@@ -128,10 +167,10 @@ Corpus read_python_corpus(Env& env, const std::optional<std::string>& folder) {
                  .where = "",
                  .fix = "apt-get install python3, or train on your own text: --data FILE_OR_FOLDER"});
   }
-  std::vector<std::string> paths;
-  collect(env, *root, is_library_source, paths);
+  std::vector<TextFile> files;
+  collect(env, *root, is_library_source, files);
   constexpr uint64_t kLimitBytes = 256 << 20;
-  auto corpus = join_files(env, *root, paths, kLimitBytes);
+  auto corpus = join_files(env, *root, files, kLimitBytes);
   if (corpus.size() == 0) throw unusable("Python's library holds no source files", "no *.py was found", *root);
   return corpus;
 }

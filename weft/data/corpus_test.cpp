@@ -1,6 +1,7 @@
 #include "weft/data/corpus.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <filesystem>
@@ -61,10 +62,23 @@ TEST(ReadCorpus, SaysWhatIsWrongWithThePath) {
   }
 }
 
+// A named pipe would be waited on for ever.
+TEST(ReadCorpus, RefusesWhatIsNeitherFileNorFolder) {
+  const test::TempDir dir;
+  ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
+  try {
+    read_corpus(Env::posix(), dir / "pipe");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.text().title, "the data to train on is neither a file nor a folder");
+  }
+}
+
 TEST(ReadCorpus, RefusesMoreThanTheLimit) {
   const test::TempDir dir;
   write(dir / "a.txt", std::string(100, 'a'));
   EXPECT_THROW(read_corpus(Env::posix(), dir / "a.txt", 99), Error);
+  EXPECT_THROW(read_corpus(Env::posix(), dir.path().string(), 99), Error);
   EXPECT_EQ(read_corpus(Env::posix(), dir / "a.txt", 100).size(), 100);
 }
 
