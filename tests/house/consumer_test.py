@@ -27,7 +27,7 @@ def must(outcome: Outcome) -> Outcome:
 def prefix(tmp_path_factory) -> Path:
     build = build_folder()
     if "WEFT_BUILD_DIR" not in os.environ and not (build / "bin/weft").exists():
-        pytest.skip(f"no build in {build}; set WEFT_BUILD_DIR")
+        pytest.fail(f"no build in {build}: build first (make), or set WEFT_BUILD_DIR")
     folder = tmp_path_factory.mktemp("prefix")
     must(run("cmake", "--install", build, "--prefix", folder))
     return folder

@@ -2,7 +2,6 @@
 // here and then becomes weft-worker (exec), as git does with its own commands.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -15,8 +14,6 @@ struct Command {
   const char* summary;           // one line, for `weft --help`
   int (*run)(const Arguments&);  // returns the exit code; throws Error
 };
-
-std::span<const Command> commands();
 
 // Implemented one file each.
 int run_train(const Arguments& arguments);

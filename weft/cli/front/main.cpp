@@ -61,8 +61,6 @@ int dispatch(const Arguments& words) {
 
 }  // namespace
 
-std::span<const Command> commands() { return kCommands; }
-
 }  // namespace weft::cli
 
 int main(int argc, char** argv) {
