@@ -14,7 +14,9 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # -g1 keeps function names and lines for stack dumps at a tenth of the size of -g.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
-set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g")
+if(CMAKE_CXX_FLAGS_DEBUG STREQUAL "-g")  # CMake's own; the sanitizer presets bring theirs
+  set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g")
+endif()
 
 add_library(weft_flags INTERFACE)
 # No -Wmissing-field-initializers: designated initialisers that leave fields at their defaults are how we write options.
@@ -29,4 +31,12 @@ if(WEFT_SANITIZE)
   endif()
   target_compile_options(weft_flags INTERFACE -fsanitize=${WEFT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(weft_flags INTERFACE -fsanitize=${WEFT_SANITIZE})
+endif()
+if(WEFT_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "WEFT_FUZZ needs clang++ (libFuzzer); this is ${CMAKE_CXX_COMPILER_ID}. Use tools/fuzz, or the fuzz preset.")
+  endif()
+  # The rooms are watched too: the fuzzer learns from the branches an input takes. GCC's build is the judge of warnings;
+  # clang has some of its own about GCC's library.
+  target_compile_options(weft_flags INTERFACE -fsanitize=fuzzer-no-link -Wno-error)
 endif()

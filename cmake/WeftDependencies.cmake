@@ -7,6 +7,13 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_path(WEFT_XXHASH_INCLUDE xxhash.h REQUIRED)
 mark_as_advanced(WEFT_XXHASH_INCLUDE)
+find_path(WEFT_YAML_INCLUDE yaml.h)
+find_library(WEFT_YAML_LIBRARY NAMES yaml)
+mark_as_advanced(WEFT_YAML_INCLUDE WEFT_YAML_LIBRARY)
+if(NOT WEFT_YAML_INCLUDE OR NOT WEFT_YAML_LIBRARY)
+  message(FATAL_ERROR "libyaml was not found: libyaml-dev is missing.\n"
+    "  Run tools/setup, or: apt-get install libyaml-dev")
+endif()
 
 set(WEFT_IO_URING OFF)
 set(WEFT_IO_URING_WHY "switched off by WEFT_WITH_IO_URING")
