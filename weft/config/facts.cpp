@@ -1,0 +1,76 @@
+#include "weft/base/text.h"
+#include "weft/config/reading_impl.h"
+
+namespace weft::config {
+namespace {
+
+// Trainers' names for the same argument, HF's first.
+struct TrainingName {
+  std::string_view hf;
+  std::string_view found_as;
+};
+
+constexpr TrainingName kNames[] = {
+    {"per_device_train_batch_size", "per_device_train_batch_size"},
+    {"per_device_train_batch_size", "micro_batch_size"},  // axolotl
+    {"gradient_accumulation_steps", "gradient_accumulation_steps"},
+    {"learning_rate", "learning_rate"},
+    {"weight_decay", "weight_decay"},
+    {"adam_beta1", "adam_beta1"},
+    {"adam_beta2", "adam_beta2"},
+    {"adam_epsilon", "adam_epsilon"},
+    {"max_grad_norm", "max_grad_norm"},
+    {"warmup_steps", "warmup_steps"},
+    {"max_steps", "max_steps"},
+    {"bf16", "bf16"},
+    {"fp16", "fp16"},
+    {"hidden_size", "hidden_size"},
+};
+
+}  // namespace
+
+Value int_value(int64_t number) {
+  Value value;
+  value.kind = Kind::kInt;
+  value.integer = number;
+  return value;
+}
+
+Value real_value(double number) {
+  Value value;
+  value.kind = Kind::kReal;
+  value.real = number;
+  return value;
+}
+
+Value bool_value(bool flag) {
+  Value value;
+  value.kind = Kind::kBool;
+  value.boolean = flag;
+  return value;
+}
+
+Value text_value(std::string_view text) {
+  Value value;
+  value.kind = Kind::kString;
+  value.text = text;
+  return value;
+}
+
+Fact int_fact(int64_t value, std::string from) { return {int_value(value), std::move(from)}; }
+Fact real_fact(double value, std::string from) { return {real_value(value), std::move(from)}; }
+Fact text_fact(std::string_view value, std::string from) { return {text_value(value), std::move(from)}; }
+Fact bool_fact(bool value, std::string from) { return {bool_value(value), std::move(from)}; }
+
+Facts facts_of_training(const Document& document) {
+  Facts facts;
+  if (!document.training.is_object()) return facts;
+  for (const TrainingName& name : kNames) {
+    const Value* value = document.training.find(name.found_as);
+    if (value == nullptr || (!value->is_number() && value->kind != Kind::kBool)) continue;
+    facts.emplace(name.hf, Fact{*value, document.outer->where(value->span)});
+  }
+  return facts;
+}
+
+}  // namespace weft::config

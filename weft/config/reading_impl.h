@@ -1,0 +1,53 @@
+// The steps of read_config(), in the order they run. Each works on the Reading as the ones before left it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/config/reading.h"
+
+namespace weft::config {
+
+// A setting that the file gives as "auto".
+struct AutoSetting {
+  const Setting* setting;
+  Span span;
+};
+
+// Walks the file against the table: keys nobody knows, values of the wrong type, names that changed. Fills values and
+// origins; returns what is "auto".
+std::vector<AutoSetting> read_members(Reading& reading);
+// "auto" by HF's rules, from the facts; also inside optimizer.params and scheduler.params.
+void resolve_auto(Reading& reading, const std::vector<AutoSetting>& autos, const Facts& facts);
+// overlap_comm by stage, the old cpu_offload switches, wall_clock_breakdown by the profiler.
+void derive_values(Reading& reading);
+// The world size, then train_batch_size = micro batch x accumulation x world.
+void resolve_batch(Reading& reading, const Facts& facts);
+// optimizer.params and scheduler.params against what their constructors take.
+void check_arguments(Reading& reading);
+// Settings that DeepSpeed refuses together.
+void check_conflicts(Reading& reading);
+
+// --- Tools they share ------------------------------------------------------------------------------------------------------
+
+// Adds a problem of a rule of reading_rules(), with that rule's severity; the caller fills in the rest.
+Problem& report(Reading& reading, std::string_view rule, std::string_view path, Span span, Words message,
+                Words fix = {});
+
+void set_value(Reading& reading, std::string_view path, Value value, Origin origin);
+Value int_value(int64_t value);
+Value real_value(double value);
+Value bool_value(bool value);
+Value text_value(std::string_view value);
+
+// "zero_optimization" + "stage", or just the key at the top level.
+std::string path_in(std::string_view section, std::string_view key);
+
+// A key that nobody reads: misspelt, misplaced, another tool's, a comment, or simply unknown.
+void report_unknown(Reading& reading, const Section& section, const Member& member);
+// A key that DeepSpeed knows and weft does nothing with, or refuses.
+void report_out_of_scope(Reading& reading, std::string_view path, const Member& member, bool active, bool refused,
+                         std::string_view doc);
+
+}  // namespace weft::config

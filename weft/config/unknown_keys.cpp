@@ -1,0 +1,176 @@
+// Keys nobody reads: which is a slip of the finger, which stands in the wrong place, which belongs to another tool.
+#include <algorithm>
+
+#include "weft/base/text.h"
+#include "weft/config/reading_impl.h"
+
+namespace weft::config {
+namespace {
+
+const StrayKey* find_stray(std::string_view section, std::string_view key) {
+  const StrayKey* anywhere = nullptr;
+  for (const StrayKey& stray : stray_keys()) {
+    if (stray.key != key) continue;
+    if (stray.in == section) return &stray;
+    if (stray.in == "*") anywhere = &stray;
+  }
+  return anywhere;
+}
+
+// "_comment", "//", "#note": a comment in the only form plain JSON has.
+bool is_comment_key(std::string_view key) {
+  return key.starts_with('_') || key.starts_with("//") || key.starts_with('#') || key == "comment" || key == "comments";
+}
+
+// The one other place where a setting of that name lives; nullptr when there is none or more than one.
+const Setting* find_elsewhere(std::string_view key, Version version) {
+  const Setting* found = nullptr;
+  for (const Setting& setting : settings()) {
+    const bool named =
+        setting.key == key || std::find(setting.aliases.begin(), setting.aliases.end(), key) != setting.aliases.end();
+    if (!named || !setting.exists_in(version)) continue;
+    if (found != nullptr) return nullptr;
+    found = &setting;
+  }
+  return found;
+}
+
+const Section* find_section_elsewhere(std::string_view key) {
+  for (const Section& section : sections()) {
+    const size_t dot = section.path.rfind('.');
+    if (section.path.substr(dot == std::string_view::npos ? 0 : dot + 1) == key && !key.empty()) return &section;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> keys_of(const Section& section, Version version) {
+  std::vector<std::string> keys;
+  for (const Setting& setting : settings()) {
+    if (setting.section != &section || !setting.exists_in(version)) continue;
+    keys.emplace_back(setting.key);
+    keys.insert(keys.end(), setting.aliases.begin(), setting.aliases.end());
+  }
+  const std::string folder = section.path.empty() ? "" : cat(section.path, ".");
+  for (const Section& inner : sections()) {
+    if (inner.path.empty() || !inner.path.starts_with(folder)) continue;
+    const std::string_view rest = inner.path.substr(folder.size());
+    if (rest.find('.') == std::string_view::npos) keys.emplace_back(rest);
+  }
+  return keys;
+}
+
+struct Guess {
+  std::string_view rule;
+  Words message;
+  Words fix;
+  std::vector<Edit> edits = {};
+  std::string suggested = {};
+};
+
+std::vector<Edit> move_unless_there(const Reading& reading, const std::string& from, std::string_view to) {
+  if (find_member_path(reading.document.root, to) != nullptr) return {{Edit::Kind::kRemove, from}};
+  return {{Edit::Kind::kMove, from, std::string(to)}};
+}
+
+Guess guess_stray(const Reading& reading, const StrayKey& stray, const std::string& path) {
+  Guess guess{"keys/another-tools", {std::string(stray.en), std::string(stray.zh)}, {"remove it", "删除它"}};
+  if (stray.to.empty()) {
+    guess.edits = {{Edit::Kind::kRemove, path}};
+    return guess;
+  }
+  guess.fix = {cat("use ", stray.to), cat("改用 ", stray.to)};
+  guess.suggested = stray.to;
+  guess.edits = move_unless_there(reading, path, stray.to);
+  if (!stray.value.empty()) {
+    guess.edits = {{Edit::Kind::kRemove, path}};
+    if (find_member_path(reading.document.root, stray.to) == nullptr) {
+      guess.edits.push_back({Edit::Kind::kSet, std::string(stray.to), "", std::string(stray.value)});
+    }
+  }
+  return guess;
+}
+
+Guess guess_misplaced(const Reading& reading, const std::string& path, std::string_view section, std::string_view to) {
+  const std::string here = section.empty() ? "at the top level" : cat("inside ", section);
+  return {
+      "keys/misplaced",
+      {cat("nothing reads this key ", here, "; it belongs to ", to), cat("写在这里没有任何代码会读；它应当是 ", to)},
+      {cat("move it to ", to), cat("移动到 ", to)},
+      move_unless_there(reading, path, to),
+      std::string(to)};
+}
+
+Guess guess_misspelt(const Reading& reading, const std::string& path, const Section& section,
+                     const std::string& meant) {
+  const std::string target = path_in(section.path, meant);
+  const bool taken = find_member_path(reading.document.root, target) != nullptr;
+  Guess guess{"keys/misspelt",
+              {cat("there is no key ", path, "; did you mean ", meant, "?"),
+               cat("没有 ", path, " 这个键；是不是想写 ", meant, "？")},
+              {cat("write ", meant), cat("改成 ", meant)}};
+  guess.suggested = meant;
+  if (!taken) guess.edits = {{Edit::Kind::kRename, path, meant}};
+  return guess;
+}
+
+Guess make_guess(const Reading& reading, const Section& section, const Member& member, const std::string& path) {
+  if (const StrayKey* stray = find_stray(section.path, member.key)) return guess_stray(reading, *stray, path);
+  if (const Setting* elsewhere = find_elsewhere(member.key, reading.version)) {
+    return guess_misplaced(reading, path, section.path, elsewhere->path);
+  }
+  const Section* other = find_section_elsewhere(member.key);
+  if (other != nullptr && member.value.is_object()) return guess_misplaced(reading, path, section.path, other->path);
+  const std::string meant = nearest(member.key, keys_of(section, reading.version));
+  if (!meant.empty()) return guess_misspelt(reading, path, section, meant);
+  return {"keys/unknown",
+          {cat("neither DeepSpeed nor weft knows ", path), cat("DeepSpeed 和 weft 都不认识 ", path)},
+          {"remove it, or find its name in docs/settings.md", "删除它，或在 docs/settings.md 里查正确的名字"}};
+}
+
+}  // namespace
+
+void report_unknown(Reading& reading, const Section& section, const Member& member) {
+  const std::string path = path_in(section.path, member.key);
+  const bool refused = section.strict && section.strict_since <= reading.version;
+  if (is_comment_key(member.key) && !refused) return;
+  if (is_comment_key(member.key)) {
+    Problem& problem =
+        report(reading, "keys/comment-refused", path, member.key_span,
+               {cat("DeepSpeed refuses every key it does not know inside ", section.path, ", comments too"),
+                cat("在 ", section.path, " 里，DeepSpeed 拒绝任何不认识的键，包括注释键")},
+               {"make it a // comment, or remove it", "改成 // 注释，或删除"});
+    problem.edits = {{Edit::Kind::kRemove, path}};
+    problem.deepspeed_refuses = section.path != "weft";
+    return;
+  }
+  Guess guess = make_guess(reading, section, member, path);
+  if (refused) {
+    guess.message.en += cat("; DeepSpeed refuses unknown keys inside ", section.path);
+    guess.message.zh += cat("；", section.path, " 里出现不认识的键，DeepSpeed 会直接报错");
+  } else {
+    guess.message.en += "; DeepSpeed ignores it without a word";
+    guess.message.zh += "；DeepSpeed 会悄悄忽略它";
+  }
+  Problem& problem = report(reading, guess.rule, path, member.key_span, guess.message, guess.fix);
+  if (refused) problem.severity = Severity::kError;
+  problem.deepspeed_refuses = refused && section.path != "weft";
+  problem.current = reading.document.source->brief(member.value.span);
+  problem.suggested = guess.suggested;
+  problem.edits = std::move(guess.edits);
+}
+
+void report_out_of_scope(Reading& reading, std::string_view path, const Member& member, bool active, bool refused,
+                         std::string_view doc) {
+  const bool is_error = active && refused;
+  Words message =
+      is_error ? Words{cat("weft does not offer ", path, ", and leaving it out would change the training: ", doc),
+                       cat("weft 不提供 ", path, "，而忽略它会改变训练结果")}
+               : Words{cat("weft ignores ", path, ": ", doc), cat("weft 会忽略 ", path)};
+  Problem& problem =
+      report(reading, is_error ? "keys/not-offered" : "keys/out-of-scope", path, member.key_span, message,
+             {is_error ? "remove it, or train with DeepSpeed" : "it may stay: it does no harm",
+              is_error ? "删除它，或继续用 DeepSpeed 训练" : "可以保留，没有害处"});
+  problem.current = reading.document.source->brief(member.value.span);
+}
+
+}  // namespace weft::config
