@@ -2,6 +2,7 @@
 // here and then becomes weft-worker (exec), as git does with its own commands.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,13 @@ struct Command {
   int (*run)(const Arguments&);  // returns the exit code; throws Error
 };
 
+// All of them, in the order of `weft --help`.
+std::span<const Command> commands();
+
 // Implemented one file each.
+int run_check(const Arguments& arguments);
+int run_completion(const Arguments& arguments);
+int run_schema(const Arguments& arguments);
 int run_train(const Arguments& arguments);
 int run_version(const Arguments& arguments);
 

@@ -30,6 +30,26 @@ Error unknown_flag(const CLI::App& app, const std::string& word) {
            .fix = is_flag && !meant.empty() ? cat("did you mean ", meant, "? ", help) : help}};
 }
 
+std::function<std::string(const std::string&)> whole_number(int64_t low, int64_t high) {
+  return [=](const std::string& text) -> std::string {
+    int64_t number = 0;
+    if (!CLI::detail::lexical_cast(text, number)) return cat("'", text, "' is not a whole number");
+    if (number < low || number > high) return cat(text, " is outside ", low, "..", high);
+    return "";
+  };
+}
+
+// The values of a flag that has a list of them, or all flags where no flag is named.
+void print_words(const CLI::App& app, const std::string& flag) {
+  std::vector<std::string> words = flag_names(app);
+  if (!flag.empty()) {
+    const CLI::Option* option = app.get_option_no_throw(flag);
+    const std::string values = option == nullptr ? "" : option->get_type_name();
+    words = values.find('|') == values.npos ? std::vector<std::string>() : CLI::detail::split(values, '|');
+  }
+  for (const auto& word : words) std::printf("%s\n", word.c_str());
+}
+
 }  // namespace
 
 std::unique_ptr<CLI::App> make_app(const std::string& command, const std::string& description,
@@ -43,6 +63,10 @@ std::unique_ptr<CLI::App> make_app(const std::string& command, const std::string
 }
 
 bool parse_flags(CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.size() == 2 && arguments[0] == kListWords) {
+    print_words(app, arguments[1]);
+    return false;
+  }
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them so
   try {
     app.parse(reversed);
@@ -62,15 +86,23 @@ bool parse_flags(CLI::App& app, const std::vector<std::string>& arguments) {
 
 CLI::Option* add_int(CLI::App& app, const std::string& name, int64_t& value, int64_t low, int64_t high,
                      const std::string& help) {
-  return app.add_option(name, value, help)
-      ->capture_default_str()
-      ->check([=](const std::string& text) -> std::string {
-        int64_t number = 0;
-        if (!CLI::detail::lexical_cast(text, number)) return cat("'", text, "' is not a whole number");
-        if (number < low || number > high) return cat(text, " is outside ", low, "..", high);
-        return "";
-      })
-      ->type_name("N");
+  return app.add_option(name, value, help)->capture_default_str()->check(whole_number(low, high))->type_name("N");
+}
+
+CLI::Option* add_int(CLI::App& app, const std::string& name, std::optional<int64_t>& value, int64_t low, int64_t high,
+                     const std::string& help) {
+  return app.add_option(name, value, help)->check(whole_number(low, high))->type_name("N");
+}
+
+CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& value,
+                        const std::vector<std::string>& choices, const std::string& help) {
+  const auto is_one = [choices](const std::string& text) -> std::string {
+    if (std::ranges::find(choices, text) != choices.end()) return "";
+    const std::string meant = nearest(text, choices);
+    return cat("'", text, "' is not one of ", join(choices, ", "),
+               meant.empty() ? "" : cat("; did you mean ", meant, "?"));
+  };
+  return app.add_option(name, value, help)->check(is_one)->type_name(join(choices, "|"));
 }
 
 }  // namespace weft::cli

@@ -9,11 +9,6 @@
 namespace weft::cli {
 namespace {
 
-constexpr Command kCommands[] = {
-    {"train", "train a GPT on text, on the built-in corpus or on random tokens", run_train},
-    {"version", "what this build is made of (also: weft --version)", run_version},
-};
-
 void print_help() {
   std::printf(
       "weft weaves communication through computation: training on libtorch, in C++.\n"
@@ -21,19 +16,20 @@ void print_help() {
       "usage: weft COMMAND [OPTIONS]\n"
       "\n"
       "commands:\n");
-  for (const auto& command : kCommands) std::printf("  %-10s %s\n", command.name, command.summary);
+  for (const auto& command : commands()) std::printf("  %-10s %s\n", command.name, command.summary);
   std::printf(
       "\n"
       "example:\n"
       "  weft train                       one minute on Python's own library\n"
       "  weft train --data my_texts/ --steps 500 --json result.json\n"
+      "  weft check ds_config.json        what DeepSpeed would make of it, and what is wrong\n"
       "\n"
       "weft COMMAND --help says more. Exit codes: 0 fine, 1 the work failed, 2 wrong usage or bad input.\n");
 }
 
 int unknown_command(const std::string& name) {
   std::vector<std::string> names;
-  for (const auto& command : kCommands) names.emplace_back(command.name);
+  for (const auto& command : commands()) names.emplace_back(command.name);
   const std::string meant = nearest(name, names);
   throw Error(ErrorKind::kInput,
               {.title = cat("there is no command '", name, "'"),
@@ -53,7 +49,7 @@ int dispatch(const Arguments& words) {
     return 0;
   }
   if (words[0] == "--version") return run_version(rest);
-  for (const auto& command : kCommands) {
+  for (const auto& command : commands()) {
     if (words[0] == command.name) return command.run(rest);
   }
   return unknown_command(words[0]);

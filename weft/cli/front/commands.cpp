@@ -1,0 +1,18 @@
+#include "weft/cli/front/command.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"train", "train a GPT on text, on the built-in corpus or on random tokens", run_train},
+    {"check", "find what is wrong with a DeepSpeed config, and repair it", run_check},
+    {"schema", "print the JSON Schema of a DeepSpeed config, for editors", run_schema},
+    {"completion", "print the completion script of bash, zsh or fish", run_completion},
+    {"version", "what this build is made of (also: weft --version)", run_version},
+};
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+}  // namespace weft::cli
