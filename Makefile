@@ -2,12 +2,13 @@
 # make demo       the same, then train a small GPT for a minute and leave a report
 # make test       the same set-up, then every test: ctest and pytest
 # make sanitize   the torch-free rooms under ASan+UBSan and under TSan
-# make lint       clang-format, clang-tidy, layers, test registration
+# make lint       clang-format, clang-tidy, layers, test registration, made files
+# make fuzz       made-up inputs for everything that reads users' files, 20 s each
 # make bench      the benchmarks (long; results are printed, not kept)
 # make install PREFIX=/usr/local
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: all setup build demo test ctest pytest sanitize lint format bench install clean help
+.PHONY: all setup build demo test ctest pytest sanitize lint fuzz format bench install clean help
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -36,6 +37,10 @@ sanitize: setup
 lint:
 	@tools/setup --lint
 	@$(IN_SETUP) tools/build $(PRESET) $(JOBS) && tools/lint
+
+fuzz:
+	@tools/setup --lint
+	@tools/fuzz
 
 format:
 	@tools/lint --fix --fast

@@ -156,7 +156,7 @@ TEST(Verdict, FollowsTheWorst) {
   };
   EXPECT_EQ(text(Severity::kError, true), "1 error: DeepSpeed 0.19.8 would refuse this file");
   EXPECT_EQ(text(Severity::kError, false), "1 error: not ready, the errors come first");
-  EXPECT_EQ(text(Severity::kWarning, false), "1 warning: it starts, but not everything does what it says");
+  EXPECT_EQ(text(Severity::kWarning, false), "1 warning: it would run, at a loss of time, memory or results");
   EXPECT_EQ(text(Severity::kAdvice, false), "1 advice: ready");
 }
 

@@ -49,7 +49,7 @@ std::string judgement(const Verdict& v, bool refused, config::Version version, L
   if (v.errors > 0) return std::string(say(language, "not ready, the errors come first", "还不能用，请先改正错误"));
   if (v.warnings > 0)
     return std::string(
-        say(language, "it starts, but not everything does what it says", "可以启动，但并非都如所写的那样生效"));
+        say(language, "it would run, at a loss of time, memory or results", "可以运行，但会损失时间、显存或结果"));
   return std::string(say(language, "ready", "可以使用"));
 }
 
