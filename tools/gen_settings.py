@@ -159,7 +159,7 @@ def initial(row: dict) -> str:
         return f" = {row['cpp']}::{enum_name(default)}"
     if row["type"] in ("strings", "list", "object", "any"):
         return " = {}"
-    return f" = {json.dumps(default)}"
+    return f" = {json.dumps(default)}" if default != "" else ""
 
 
 def enums(table: dict) -> dict[str, list[str]]:

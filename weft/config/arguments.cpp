@@ -138,6 +138,18 @@ void check_type(Reading& reading, std::string_view of) {
   }
 }
 
+// Arguments of nothing: DeepSpeed reads them only where there is a type.
+void drop_untyped(Reading& reading, std::string_view of) {
+  const std::string path = cat(of, ".params");
+  const Value* type = find_path(reading.document.root, cat(of, ".type"));
+  const bool typed = type != nullptr && type->kind != Kind::kNull;
+  if (typed || reading.value(path).kind == Kind::kNull) return;
+  report(reading, "arguments/no-type", path, reading.span_of(path),
+         {cat(path, " without ", of, ".type: nothing reads them"), cat("没有 ", of, ".type，", path, " 不会被读取")},
+         {cat("add ", of, ".type"), cat("加上 ", of, ".type")});
+  set_value(reading, path, Value{}, {});
+}
+
 void check_removed_optimizer(Reading& reading) {
   const Value& type = reading.value("optimizer.type");
   const std::string name = type.kind == Kind::kString ? lower(type.text) : "";
@@ -168,6 +180,7 @@ void check_warmup(Reading& reading) {
 
 void check_arguments(Reading& reading) {
   for (const std::string_view of : {"optimizer", "scheduler"}) {
+    drop_untyped(reading, of);
     check_type(reading, of);
     check_one(reading, of);
   }

@@ -74,14 +74,20 @@ class Triangle {
     return false;
   }
 
+  // Before it was removed, it chose the three sizes itself; weft refuses it elsewhere.
+  bool supplied_by_elasticity() const {
+    const Value* enabled = find_path(reading_.document.root, "elasticity.enabled");
+    return enabled != nullptr && enabled->boolean && find_setting("elasticity")->exists_in(reading_.version);
+  }
+
   void report_missing() {
-    if (was_given_badly()) return;
-    Problem& problem =
-        report(reading_, "batch/missing", kMicro, {},
-               {"neither train_batch_size nor train_micro_batch_size_per_gpu is given; one of them must be",
-                "train_batch_size 和 train_micro_batch_size_per_gpu 至少要给出一个"},
-               {"add \"train_micro_batch_size_per_gpu\"", "加上 \"train_micro_batch_size_per_gpu\""});
-    problem.deepspeed_refuses = true;
+    if (!was_given_badly() && !supplied_by_elasticity()) {
+      report(reading_, "batch/missing", kMicro, {},
+             {"neither train_batch_size nor train_micro_batch_size_per_gpu is given; one of them must be",
+              "train_batch_size 和 train_micro_batch_size_per_gpu 至少要给出一个"},
+             {"add \"train_micro_batch_size_per_gpu\"", "加上 \"train_micro_batch_size_per_gpu\""})
+          .deepspeed_refuses = true;
+    }
     set_value(reading_, kMicro, int_value(1), {});
     set_value(reading_, kSteps, int_value(1), {});
     set_value(reading_, kBatch, int_value(reading_.world), {});

@@ -124,16 +124,20 @@ std::optional<Value> to_one_of(const Setting& setting, const Value& value) {
   return std::nullopt;
 }
 
-std::optional<Value> to_strings(const Value& value) {
+// A single text is a list of one, and a repeated one counts once, where DeepSpeed has a model for it.
+std::optional<Value> to_strings(const Setting& setting, const Value& value) {
   Value list;
   list.kind = Kind::kArray;
-  if (value.kind == Kind::kString) {
-    list.items.push_back(value);
-    return list;
+  if (value.kind == Kind::kString && setting.section->strict) list.items.push_back(value);
+  if (!list.items.empty()) return list;
+  if (value.kind != Kind::kArray) return std::nullopt;
+  for (const Value& item : value.items) {
+    if (item.kind != Kind::kString) return std::nullopt;
+    const auto same = [&](const Value& earlier) { return earlier.text == item.text; };
+    const bool repeated = std::any_of(list.items.begin(), list.items.end(), same);
+    if (!repeated || !setting.section->strict) list.items.push_back(item);
   }
-  const bool all_text =
-      std::all_of(value.items.begin(), value.items.end(), [](const Value& item) { return item.kind == Kind::kString; });
-  return value.kind == Kind::kArray && all_text ? std::optional(value) : std::nullopt;
+  return list;
 }
 
 std::optional<Value> only(Kind kind, const Value& value) {
@@ -145,16 +149,22 @@ std::optional<Value> convert(const Setting& setting, const Value& value) {
     case Type::kBool: return to_bool(value);
     case Type::kInt: return to_int(value);
     case Type::kFloat: return to_real(value);
-    case Type::kString: return only(Kind::kString, value);
+    case Type::kString:
     case Type::kPath: return only(Kind::kString, value);
-    case Type::kEnum: return to_one_of(setting, value);
+    case Type::kEnum:
     case Type::kDtype: return to_one_of(setting, value);
-    case Type::kStrings: return to_strings(value);
+    case Type::kStrings: return to_strings(setting, value);
     case Type::kObject: return only(Kind::kObject, value);
     case Type::kList: return only(Kind::kArray, value);
     case Type::kAny: return value;
   }
   return std::nullopt;
+}
+
+// "8" for 8, "true" for true: DeepSpeed's models convert it, its plain sections hand it on and fail on it later.
+bool is_number_as_text(const Setting& setting, const Value& value) {
+  const bool wants_more = setting.type == Type::kBool || setting.type == Type::kInt || setting.type == Type::kFloat;
+  return wants_more && value.kind == Kind::kString && !setting.section->strict;
 }
 
 }  // namespace
@@ -172,6 +182,8 @@ std::optional<double> float_of_text(std::string_view text) {
 }
 
 std::optional<Value> coerce(const Setting& setting, const Value& value) {
+  if (value.is_auto() && setting.default_json == "\"auto\"") return value;
+  if (is_number_as_text(setting, value)) return std::nullopt;
   if (value.kind == Kind::kNull)
     return setting.nullable || setting.type == Type::kAny ? std::optional(value) : std::nullopt;
   auto converted = convert(setting, value);

@@ -1,5 +1,5 @@
 // Turns what a file says into a setting's type, the way DeepSpeed's models (pydantic, lax mode) do: "500" and 500.0 are
-// integers, 1 and "yes" are true, 2 is not. Pure functions, any thread.
+// integers, 1 and "yes" are true, 2 is not. Plain sections take no text for a number or a switch. Pure functions, any thread.
 #pragma once
 
 #include <optional>

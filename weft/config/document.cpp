@@ -53,6 +53,15 @@ Document inline_document(const SourcePtr& source, YamlTree& tree, const YamlConf
 }
 
 [[noreturn]] void refuse_without_config(const SourcePtr& source, const Value& training) {
+  for (const std::string_view key : {"deepspeed", "deepspeed_config"}) {
+    const Member* member = training.find_member(key);
+    if (member == nullptr) continue;
+    throw ReadError("syntax/reference", source, member->key_span,
+                    {cat(key, " is empty here: this training uses no DeepSpeed config"),
+                     cat("这里的 ", key, " 是空的：这个训练没有使用 DeepSpeed 配置")},
+                    {cat("write ", key, ": path/to/ds_config.json, or check another file"),
+                     cat("写上 ", key, ": path/to/ds_config.json，或检查别的文件")});
+  }
   const Span first = training.members.empty() ? training.span : training.members.front().key_span;
   throw ReadError(
       "syntax/reference", source, first,

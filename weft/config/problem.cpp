@@ -84,12 +84,19 @@ constexpr RuleInfo kRules[] = {
     {"auto/unresolved", kError, "\"auto\" that nothing here can resolve", "无法解析的 \"auto\"",
      "DeepSpeed would hand the word to the constructor, which fails.", "DeepSpeed 会把这个词原样交给构造函数而出错。"},
 
+    {"auto/disagrees", kWarning, "the file and the trainer say different things", "配置文件与训练参数不一致",
+     "HF refuses to start; elsewhere the file wins, which may not be what was meant.",
+     "HF 会拒绝启动；其他情况下以文件为准，未必是本意。"},
+
     {"batch/missing", kError, "no batch size", "没有批次大小", kTogether, kTogetherZh},
     {"batch/mismatch", kError, "train_batch_size is not micro batch x accumulation x world",
      "train_batch_size ≠ 微批次 × 累积 × 卡数", kTogether, kTogetherZh},
 
     {"arguments/unknown", kError, "an argument the optimizer or schedule does not take", "优化器或调度器没有的参数",
      kTogether, kTogetherZh},
+    {"arguments/no-type", kWarning, "arguments of an optimizer or schedule that is not named",
+     "有参数却没有指明优化器或调度器", "DeepSpeed reads params only where there is a type.",
+     "只有写了 type，DeepSpeed 才会读取 params。"},
     {"arguments/unknown-type", kError, "an optimizer or schedule nobody has", "不存在的优化器或调度器", kTogether,
      kTogetherZh},
     {"arguments/missing", kError, "an argument the schedule cannot do without", "缺少必需的参数", kTogether,

@@ -37,7 +37,9 @@ class Walker {
   // One word for a whole section that weft does not act on, at its key.
   void say_standing(const Section& section, const Value& object) {
     const Member* member = find_member_path(reading_.document.root, section.path);
-    if (member == nullptr) return;
+    const bool said_above = section.path.find('.') != std::string_view::npos &&
+                            find_section(section.path.substr(0, section.path.find('.')))->standing == section.standing;
+    if (member == nullptr || said_above) return;
     const Value* enabled = object.find("enabled");
     const Setting* switch_setting = find_setting(cat(section.path, ".enabled"));
     bool active = !object.members.empty();
@@ -60,19 +62,39 @@ class Walker {
 
   void enter(const Section& outer, const Section& inner, const Member& member) {
     if (inner.since > reading_.version) return report_too_new(inner.path, inner.since, outer, member);
+    if (inner.path == "tensor_parallel.tensor_parallel" && has_twin(member)) return;
     if (member.value.is_object()) return walk_section(inner, member.value);
     if (member.value.kind == Kind::kNull && inner.nullable) return;
-    if (member.value.is_auto() && is_strict(outer)) return;
+    if (member.value.is_auto() && (is_strict(outer) || is_monitor(inner))) return;
     if (inner.path == "zero_optimization" && member.value.kind == Kind::kBool) return legacy_zero(member);
     Problem& problem = report(
         reading_, "types/not-an-object", inner.path, member.value.span,
         {cat(inner.path, " must be an object, not ", kind_name(member.value.kind)), cat(inner.path, " 必须是一个对象")},
         {cat("write \"", member.key, "\": { … }; its keys are in docs/settings.md"),
          cat("写成 \"", member.key, "\": { … }，可用的键见 docs/settings.md")});
-    problem.deepspeed_refuses = true;
+    problem.deepspeed_refuses = inner.path != "timers";  // it only looks whether a word is in there
   }
 
-  bool is_strict(const Section& section) const { return section.strict && section.strict_since <= reading_.version; }
+  // tp and tensor_parallel are two names of one section.
+  bool has_twin(const Member& member) {
+    const Member* twin = find_member_path(reading_.document.root, "tensor_parallel.tp");
+    if (twin == nullptr) return false;
+    Problem& problem = report(reading_, "keys/both-names", "tensor_parallel.tensor_parallel", member.key_span,
+                              {"tp and tensor_parallel are two names of one section; DeepSpeed refuses both together",
+                               "tp 和 tensor_parallel 是同一小节的两个名字；DeepSpeed 不允许同时出现"},
+                              {"keep tp", "保留 tp"});
+    problem.edits = {{Edit::Kind::kRemove, "tensor_parallel.tensor_parallel"}};
+    problem.deepspeed_refuses = true;
+    return true;
+  }
+
+  // Members of one model of DeepSpeed's, though they stand at the top level.
+  static bool is_monitor(const Section& section) {
+    return section.path == "tensorboard" || section.path == "wandb" || section.path == "csv_monitor" ||
+           section.path == "comet";
+  }
+
+  bool is_strict(const Section& section) const { return refuses_unknown(reading_, section); }
 
   // "zero_optimization": true, from before there were stages.
   void legacy_zero(const Member& member) {
@@ -154,129 +176,67 @@ class Walker {
     }
   }
 
+  // The replacement stands there too, under one of its names.
+  bool has_replacement(const Setting& setting) const {
+    const Setting* replacement = find_setting(setting.deprecated);
+    if (replacement == nullptr) return find_member_path(reading_.document.root, setting.deprecated) != nullptr;
+    const Value* object = find_path(reading_.document.root, replacement->section->path);
+    if (replacement->section->path.empty()) object = &reading_.document.root;
+    if (object == nullptr) return false;
+    return object->find(replacement->key) != nullptr ||
+           std::any_of(replacement->aliases.begin(), replacement->aliases.end(),
+                       [&](std::string_view alias) { return object->find(alias) != nullptr; });
+  }
+
   void report_deprecated(const Setting& setting, const Member& member) {
-    Problem& problem = report(reading_, "keys/deprecated", setting.path, member.key_span,
-                              {cat(setting.path, " is an old name; write ", setting.deprecated),
-                               cat(setting.path, " 是旧写法，请改用 ", setting.deprecated)},
-                              {cat("use ", setting.deprecated), cat("改用 ", setting.deprecated)});
-    const bool renames =
-        setting.type == (find_setting(setting.deprecated) ? find_setting(setting.deprecated)->type : Type::kAny);
-    if (find_member_path(reading_.document.root, setting.deprecated) != nullptr || setting.dead) {
-      problem.edits = {{Edit::Kind::kRemove, std::string(setting.path)}};
-    } else if (renames || setting.type == Type::kObject) {
-      problem.edits = {{Edit::Kind::kMove, std::string(setting.path), std::string(setting.deprecated)}};
-    } else {
-      const bool on = member.value.kind == Kind::kBool && member.value.boolean;
-      problem.edits = {{Edit::Kind::kRemove, std::string(setting.path)}};
-      if (on) problem.edits.push_back({Edit::Kind::kSet, std::string(setting.deprecated), "", "{\"device\": \"cpu\"}"});
+    const bool both = has_replacement(setting) && !setting.dead;
+    const bool refused = both && is_strict(*setting.section);
+    Words message = {cat(setting.path, " is an old name; write ", setting.deprecated),
+                     cat(setting.path, " 是旧写法，请改用 ", setting.deprecated)};
+    if (refused) {
+      message = {
+          cat(setting.path, " and its replacement ", setting.deprecated, " stand together; DeepSpeed refuses that"),
+          cat(setting.path, " 和替代它的 ", setting.deprecated, " 同时出现，DeepSpeed 会拒绝")};
     }
+    Problem& problem = report(reading_, refused ? "keys/both-names" : "keys/deprecated", setting.path, member.key_span,
+                              message, {cat("use ", setting.deprecated), cat("改用 ", setting.deprecated)});
+    problem.deepspeed_refuses = refused;
+    problem.edits = deprecated_edits(setting, member, both);
+  }
+
+  static std::vector<Edit> deprecated_edits(const Setting& setting, const Member& member, bool both) {
+    const std::string path(setting.path), to(setting.deprecated);
+    const Setting* replacement = find_setting(to);
+    const bool same_type = replacement != nullptr && replacement->type == setting.type;
+    if (both || setting.dead) return {{Edit::Kind::kRemove, path}};
+    if (same_type || setting.type == Type::kObject) return {{Edit::Kind::kMove, path, to}};
+    std::vector<Edit> edits = {{Edit::Kind::kRemove, path}};
+    if (member.value.kind == Kind::kBool && member.value.boolean)
+      edits.push_back({Edit::Kind::kSet, to, "", "{\"device\": \"cpu\"}"});
+    return edits;
   }
 
   void take_value(const Setting& setting, const std::string& path, const Member& member) {
     auto value = coerce(setting, member.value);
-    if (value && setting.path.starts_with("fp16.") && is_bool_where_number(setting, member.value)) value.reset();
-    if (!value) return report_type(setting, path, member);
+    if (value && fails_own_check(setting, member.value)) value.reset();
+    if (!value) return report_type(reading_, setting, path, member);
     const bool in_range = !value->is_number() || setting.range.holds(value->number());
-    if (!in_range) return report_range(setting, path, member);
+    if (!in_range) return report_range(reading_, setting, path, member);
     if (setting.standing == Standing::kRefused || setting.standing == Standing::kIgnored)
       say_standing(setting, member, *value);
     set_value(reading_, setting.path, std::move(*value), {Origin::Kind::kFile, member.value.span, {}});
   }
 
-  // DeepSpeed looks at these itself before pydantic would turn true into 1.
-  static bool is_bool_where_number(const Setting& setting, const Value& value) {
-    const bool looked_at =
-        setting.key == "loss_scale" || setting.key == "loss_scale_window" || setting.key == "min_loss_scale";
-    return looked_at && value.kind == Kind::kBool;
-  }
-
   void say_standing(const Setting& setting, const Member& member, const Value& value) {
     if (setting.section->standing == Standing::kRefused || setting.section->standing == Standing::kIgnored) return;
-    if (setting.dead) return;  // the doctor has a rule for those
-    bool active = to_json(value) != to_json(reading_.defaults[index_of(setting)]);
+    if (setting.dead) return;                                            // the doctor has a rule for those
+    const bool is_one = value.kind == Kind::kInt && value.integer == 1;  // a size of 1: nothing is split
+    bool active = !is_one && to_json(value) != to_json(reading_.defaults[index_of(setting)]);
     if (value.is_object()) {
       const Value* enabled = value.find("enabled");
       active = enabled != nullptr ? is_true(*enabled) : !value.members.empty();
     }
     report_out_of_scope(reading_, setting.path, member, active, setting.standing == Standing::kRefused, setting.doc);
-  }
-
-  void report_type(const Setting& setting, const std::string& path, const Member& member) {
-    const std::string written = reading_.document.source->brief(member.value.span);
-    const auto meant = meant_value(setting, member.value);
-    Words message = {
-        cat(path, " must be ", describe_type(setting), ", not ", kind_name(member.value.kind), " ", written),
-        cat(path, " 应为 ", describe_type(setting), "，而不是 ", written)};
-    const std::string_view rule = is_python_literal(member.value) ? "types/python-literal" : "types/wrong";
-    if (is_python_literal(member.value)) {
-      message.en += cat("; Python's ", member.value.text.substr(0, member.value.text.find(',')),
-                        " is not JSON, and HJSON reads the rest of the line as a text");
-      message.zh += "；这是 Python 的写法而不是 JSON，HJSON 会把这一行剩下的内容读成字符串";
-    } else if (member.value.kind == Kind::kReal && setting.type == Type::kInt) {
-      message.en += "; a fraction of an element cannot be";
-      message.zh += "；元素个数不能是小数";
-    }
-    Problem& problem = report(reading_, rule, setting.path, member.value.span, message);
-    problem.current = written;
-    problem.suggested = meant;
-    problem.deepspeed_refuses = is_strict(*setting.section) || refused_at_read(setting);
-    if (!meant.empty()) {
-      problem.edits = {{Edit::Kind::kSet, path, "", meant}};
-      problem.fix = {cat("write ", meant), cat("写成 ", meant)};
-    }
-  }
-
-  // Top-level and plain-section values that DeepSpeed checks by hand while it reads.
-  static bool refused_at_read(const Setting& setting) {
-    constexpr std::string_view kChecked[] = {"communication_data_type",
-                                             "gradient_allreduce_op",
-                                             "checkpoint.tag_validation",
-                                             "checkpoint.writer.type",
-                                             "checkpoint.writer.data_parallel",
-                                             "torch_autocast.dtype",
-                                             "seq_parallel_communication_data_type"};
-    return std::find(std::begin(kChecked), std::end(kChecked), setting.path) != std::end(kChecked);
-  }
-
-  static bool is_python_literal(const Value& value) {
-    if (value.kind != Kind::kString) return false;
-    const std::string word = value.text.substr(0, value.text.find(','));
-    return word == "True" || word == "False" || word == "None";
-  }
-
-  // What the author most likely meant, as JSON; empty when that is anybody's guess.
-  std::string meant_value(const Setting& setting, const Value& value) const {
-    if (is_python_literal(value)) {
-      const std::string word = lower(value.text.substr(0, value.text.find(',')));
-      const std::string json = word == "none" ? "null" : word;
-      if (setting.type == Type::kBool && word != "none") return json;
-      return word == "none" && setting.nullable ? json : "";
-    }
-    if (setting.type == Type::kInt && value.kind == Kind::kReal && std::abs(value.real) < 9e18)
-      return cat(static_cast<int64_t>(value.real));
-    if (value.kind != Kind::kString) return "";
-    if (setting.type == Type::kInt || setting.type == Type::kFloat) {
-      const auto number = float_of_text(value.text);
-      if (number && std::abs(*number) < 9e18 && *number == static_cast<double>(static_cast<int64_t>(*number)))
-        return cat(static_cast<int64_t>(*number));
-      return number && setting.type == Type::kFloat ? cat(*number) : "";
-    }
-    if (setting.values.empty()) return "";
-    const std::string near =
-        nearest(value.text, std::vector<std::string>(setting.values.begin(), setting.values.end()));
-    return near.empty() ? "" : cat('"', near, '"');
-  }
-
-  void report_range(const Setting& setting, const std::string& path, const Member& member) {
-    const std::string written = reading_.document.source->brief(member.value.span);
-    Problem& problem = report(reading_, "types/range", setting.path, member.value.span,
-                              {cat(path, " must be ", describe_type(setting), "; ", written, " is not"),
-                               cat(path, " 应为 ", describe_type(setting), "，", written, " 超出范围")});
-    problem.current = written;
-    const bool checked_by_deepspeed = is_strict(*setting.section) && !setting.path.starts_with("weft.");
-    const bool is_batch = setting.path == "train_batch_size" || setting.path == "train_micro_batch_size_per_gpu" ||
-                          setting.path == "gradient_accumulation_steps";
-    problem.deepspeed_refuses = checked_by_deepspeed || is_batch;
   }
 
   Reading& reading_;

@@ -166,8 +166,9 @@ Reading read_config(Document document, Facts facts, std::optional<Version> versi
   resolve_auto(reading, autos, facts);
   derive_values(reading);
   resolve_batch(reading, facts);
-  reading.resolved = make_resolved(reading.values);
   check_arguments(reading);
+  check_facts(reading, facts);
+  reading.resolved = make_resolved(reading.values);
   check_conflicts(reading);
   sort_by_place(reading.problems);
   return reading;

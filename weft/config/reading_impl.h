@@ -26,6 +26,8 @@ void derive_values(Reading& reading);
 void resolve_batch(Reading& reading, const Facts& facts);
 // optimizer.params and scheduler.params against what their constructors take.
 void check_arguments(Reading& reading);
+// What the file says against what the trainer says.
+void check_facts(Reading& reading, const Facts& facts);
 // Settings that DeepSpeed refuses together.
 void check_conflicts(Reading& reading);
 
@@ -36,13 +38,20 @@ Problem& report(Reading& reading, std::string_view rule, std::string_view path, 
                 Words fix = {});
 
 void set_value(Reading& reading, std::string_view path, Value value, Origin origin);
-Value int_value(int64_t value);
-Value real_value(double value);
-Value bool_value(bool value);
-Value text_value(std::string_view value);
+Value int_value(int64_t number);
+Value real_value(double number);
+Value bool_value(bool flag);
+Value text_value(std::string_view text);
 
 // "zero_optimization" + "stage", or just the key at the top level.
 std::string path_in(std::string_view section, std::string_view key);
+
+// Whether DeepSpeed refuses keys it does not know there, in the version asked for.
+bool refuses_unknown(const Reading& reading, const Section& section);
+// What DeepSpeed looks at itself, beyond what its models convert.
+bool fails_own_check(const Setting& setting, const Value& value);
+void report_type(Reading& reading, const Setting& setting, const std::string& path, const Member& member);
+void report_range(Reading& reading, const Setting& setting, const std::string& path, const Member& member);
 
 // A key that nobody reads: misspelt, misplaced, another tool's, a comment, or simply unknown.
 void report_unknown(Reading& reading, const Section& section, const Member& member);

@@ -66,6 +66,7 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[14], r.memory_breakdown);
   take(values[15], r.dump_state);
   take(values[16], r.log_level, 5);
+  take(values[18], r.allgather_size);
   take(values[39], r.optimizer.type);
   take(values[40], r.optimizer.params);
   take(values[42], r.scheduler.type);
@@ -172,11 +173,11 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[191], r.comms_logger.prof_all);
   take(values[192], r.comms_logger.prof_ops);
   take(values[193], r.comms_logger.debug);
-  take(values[303], r.weft.semantics);
-  take(values[304], r.weft.transport, 4);
-  take(values[305], r.weft.deadline_s);
-  take(values[306], r.weft.save_every_steps);
-  take(values[307], r.weft.keep_saves);
+  take(values[310], r.weft.semantics);
+  take(values[311], r.weft.transport, 4);
+  take(values[312], r.weft.deadline_s);
+  take(values[313], r.weft.save_every_steps);
+  take(values[314], r.weft.keep_saves);
   return r;
 }
 

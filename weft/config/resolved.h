@@ -192,14 +192,14 @@ struct Checkpoint {
 // Scalars for TensorBoard.
 struct Tensorboard {
   bool enabled = false;  // Write event files.
-  std::string output_path = "";  // Folder.
+  std::string output_path;  // Folder.
   std::string job_name = "DeepSpeedJobName";  // Folder below it.
 };
 
 // Scalars as CSV.
 struct CsvMonitor {
   bool enabled = false;  // Write CSV files.
-  std::string output_path = "";  // Folder.
+  std::string output_path;  // Folder.
   std::string job_name = "DeepSpeedJobName";  // Folder below it.
 };
 
@@ -264,6 +264,7 @@ struct Resolved {
   bool memory_breakdown = false;  // Report memory at the phases of a step.
   bool dump_state = false;  // Print the engine's settings at the start.
   std::optional<LogLevel> log_level = {};  // Least severity that is logged.
+  int64_t allgather_size = 500000000;  // Gather bucket of the boolean form zero_optimization: true.
   Optimizer optimizer;
   Scheduler scheduler;
   Fp16 fp16;

@@ -32,7 +32,7 @@ std::string_view type_words(Type type) {
     case Type::kFloat: return "a number";
     case Type::kString: return "a string";
     case Type::kPath: return "a path";
-    case Type::kEnum: return "one of ";
+    case Type::kEnum:
     case Type::kDtype: return "one of ";
     case Type::kStrings: return "a list of strings";
     case Type::kObject: return "an object";
@@ -58,9 +58,9 @@ const Section* find_section(std::string_view path) {
 }
 
 const Setting* find_setting(std::string_view path) {
-  static const Index index = make_index();
-  const auto found = index.find(std::string(path));
-  return found == index.end() ? nullptr : found->second;
+  static const Index kIndex = make_index();
+  const auto found = kIndex.find(std::string(path));
+  return found == kIndex.end() ? nullptr : found->second;
 }
 
 size_t index_of(const Setting& setting) { return static_cast<size_t>(&setting - settings().data()); }

@@ -195,4 +195,10 @@ SourcePtr checked_source(std::string name, std::string text) {
   return source;
 }
 
+bool deepspeed_refuses(const ReadError& error) {
+  constexpr std::string_view kBoth[] = {"syntax/hjson",  "syntax/duplicate-key", "syntax/root",
+                                        "syntax/binary", "syntax/encoding",      "syntax/directory"};
+  return std::find(std::begin(kBoth), std::end(kBoth), error.rule()) != std::end(kBoth);
+}
+
 }  // namespace weft::config

@@ -76,6 +76,9 @@ class ReadError : public Error {
   Words fix_;
 };
 
+// Whether DeepSpeed fails on the same file: on broken text yes; on what only weft limits (sizes, depth, NaN as a text) no.
+bool deepspeed_refuses(const ReadError& error);
+
 // A config is a page or two; what is larger was given by mistake (a checkpoint, a log), and is refused before it is read.
 constexpr size_t kMaxSourceBytes = size_t{4} << 20;
 

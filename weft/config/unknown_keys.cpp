@@ -22,17 +22,16 @@ bool is_comment_key(std::string_view key) {
   return key.starts_with('_') || key.starts_with("//") || key.starts_with('#') || key == "comment" || key == "comments";
 }
 
-// The one other place where a setting of that name lives; nullptr when there is none or more than one.
-const Setting* find_elsewhere(std::string_view key, Version version) {
-  const Setting* found = nullptr;
+// Where settings of that name live, as far as a person could mean them: a name that stands everywhere says nothing.
+std::vector<std::string> places_of(std::string_view key, Version version) {
+  constexpr size_t kMostPlaces = 3;
+  std::vector<std::string> places;
   for (const Setting& setting : settings()) {
     const bool named =
         setting.key == key || std::find(setting.aliases.begin(), setting.aliases.end(), key) != setting.aliases.end();
-    if (!named || !setting.exists_in(version)) continue;
-    if (found != nullptr) return nullptr;
-    found = &setting;
+    if (named && setting.exists_in(version)) places.emplace_back(setting.path);
   }
-  return found;
+  return places.size() <= kMostPlaces ? places : std::vector<std::string>{};
 }
 
 const Section* find_section_elsewhere(std::string_view key) {
@@ -115,13 +114,18 @@ Guess guess_misspelt(const Reading& reading, const std::string& path, const Sect
 
 Guess make_guess(const Reading& reading, const Section& section, const Member& member, const std::string& path) {
   if (const StrayKey* stray = find_stray(section.path, member.key)) return guess_stray(reading, *stray, path);
-  if (const Setting* elsewhere = find_elsewhere(member.key, reading.version)) {
-    return guess_misplaced(reading, path, section.path, elsewhere->path);
-  }
+  const auto places = places_of(member.key, reading.version);
+  if (places.size() == 1) return guess_misplaced(reading, path, section.path, places.front());
   const Section* other = find_section_elsewhere(member.key);
   if (other != nullptr && member.value.is_object()) return guess_misplaced(reading, path, section.path, other->path);
   const std::string meant = nearest(member.key, keys_of(section, reading.version));
   if (!meant.empty()) return guess_misspelt(reading, path, section, meant);
+  if (!places.empty()) {
+    const std::string list = join(places, ", ");
+    return {"keys/misplaced",
+            {cat("nothing reads this key here; there is ", list), cat("写在这里没有任何代码会读；正确的位置有 ", list)},
+            {"move it to the one that is meant", "移动到想要的那一处"}};
+  }
   return {"keys/unknown",
           {cat("neither DeepSpeed nor weft knows ", path), cat("DeepSpeed 和 weft 都不认识 ", path)},
           {"remove it, or find its name in docs/settings.md", "删除它，或在 docs/settings.md 里查正确的名字"}};
@@ -131,7 +135,8 @@ Guess make_guess(const Reading& reading, const Section& section, const Member& m
 
 void report_unknown(Reading& reading, const Section& section, const Member& member) {
   const std::string path = path_in(section.path, member.key);
-  const bool refused = section.strict && section.strict_since <= reading.version;
+  // DeepSpeed drops what says "auto" before it looks at the keys.
+  const bool refused = refuses_unknown(reading, section) && !member.value.is_auto();
   if (is_comment_key(member.key) && !refused) return;
   if (is_comment_key(member.key)) {
     Problem& problem =

@@ -45,7 +45,7 @@ void print_words(const CLI::App& app, const std::string& flag) {
   if (!flag.empty()) {
     const CLI::Option* option = app.get_option_no_throw(flag);
     const std::string values = option == nullptr ? "" : option->get_type_name();
-    words = values.find('|') == values.npos ? std::vector<std::string>() : CLI::detail::split(values, '|');
+    words = values.find('|') == std::string::npos ? std::vector<std::string>() : CLI::detail::split(values, '|');
   }
   for (const auto& word : words) std::printf("%s\n", word.c_str());
 }

@@ -121,7 +121,7 @@ void add_setting(Json& properties, const Setting& setting) {
 bool is_child(std::string_view inner, std::string_view outer) {
   if (inner.empty() || inner == outer) return false;
   const size_t dot = inner.rfind('.');
-  return (dot == inner.npos ? "" : inner.substr(0, dot)) == outer;
+  return (dot == std::string::npos ? "" : inner.substr(0, dot)) == outer;
 }
 
 Json section_schema(const Section& section) {
@@ -132,7 +132,7 @@ Json section_schema(const Section& section) {
   for (const Section& inner : config::sections()) {
     if (!is_child(inner.path, section.path)) continue;
     const size_t dot = inner.path.rfind('.');
-    properties[std::string(inner.path.substr(dot == inner.path.npos ? 0 : dot + 1))] = section_schema(inner);
+    properties[std::string(inner.path.substr(dot == std::string::npos ? 0 : dot + 1))] = section_schema(inner);
   }
   Json json = {{"description", section.doc}, {"type", "object"}};
   if (section.nullable) json["type"] = Json::array({"object", "null"});

@@ -71,7 +71,7 @@ Marked cut(const std::vector<Cell>& cells, Window window, int total, std::string
   }
   if (cut_after) out.line += ellipsis;
   // A place between two characters, or after the last: one caret.
-  if (out.underline.find('^') == out.underline.npos) out.underline += '^';
+  if (out.underline.find('^') == std::string::npos) out.underline += '^';
   out.underline.erase(out.underline.find_last_of('^') + 1);
   return out;
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <ranges>
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
@@ -39,7 +40,7 @@ std::vector<std::string> paths_with_key(std::string_view key) {
 }
 
 [[noreturn]] void refuse_unknown(std::string_view key) {
-  const bool is_path = key.find('.') != key.npos;
+  const bool is_path = key.find('.') != std::string::npos;
   std::vector<std::string> names;
   for (const Setting& setting : config::settings()) names.emplace_back(is_path ? setting.path : setting.key);
   const std::string meant = nearest(key, names);
@@ -61,9 +62,9 @@ std::string default_text(const Setting& setting, Language language) {
   if (setting.derived) return std::string(say(language, "derived from other settings", "由其他设置推导"));
   std::string text(setting.default_json == "null" ? say(language, "none", "无") : setting.default_json);
   // Oldest first in the table; the newest change is what a reader compares with.
-  for (auto old = setting.old_defaults.rbegin(); old != setting.old_defaults.rend(); ++old) {
-    text += cat(say(language, "; before ", "；早于 "), config::format_version(old->before), say(language, ": ", "："),
-                old->json);
+  for (const config::OldDefault& old : std::views::reverse(setting.old_defaults)) {
+    text += cat(say(language, "; before ", "；早于 "), config::format_version(old.before), say(language, ": ", "："),
+                old.json);
   }
   return text;
 }

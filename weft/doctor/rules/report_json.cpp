@@ -135,7 +135,7 @@ std::string json_report(const config::ReadError& error, Language language) {
   problem["fix"] = text_or_null(error.fix().in(language));
   problem["current"] = problem["suggested"] = nullptr;
   problem["fixable"] = false;
-  problem["deepspeed_refuses"] = true;
+  problem["deepspeed_refuses"] = config::deepspeed_refuses(error);
   Json out = {{"schema", 1}, {"file", source.name()}, {"verdict", json_of(unreadable_verdict(language))}};
   out["problems"] = Json::array({std::move(problem)});
   out["good"] = Json::array();

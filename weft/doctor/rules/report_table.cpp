@@ -90,9 +90,9 @@ Widths fitted(const std::vector<Row>& rows, int room) {
 // underscore, else where the line ends.
 size_t path_break(std::string_view path, std::string_view start, int columns) {
   const size_t dot = start.rfind('.');
-  if (dot != start.npos && display_columns(path.substr(dot + 1)) <= columns) return dot + 1;
+  if (dot != std::string::npos && display_columns(path.substr(dot + 1)) <= columns) return dot + 1;
   const size_t joint = start.find_last_of("._");
-  return joint == start.npos || joint + 1 < start.size() / 2 ? start.size() : joint + 1;
+  return joint == std::string::npos || joint + 1 < start.size() / 2 ? start.size() : joint + 1;
 }
 
 std::vector<std::string> wrap_path(std::string_view path, int columns) {

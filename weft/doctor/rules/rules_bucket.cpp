@@ -1,5 +1,7 @@
 // Bucket sizes: elements, not bytes; too large costs memory, too small costs latency. The sizes per link and model are the
 // published ones: 1e8 on PCIe and Ethernet, 5e8 on NVLink, 2e8 for models above 50B and where nothing is known.
+#include <bit>
+
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/doctor/rules/gigabytes.h"
@@ -74,9 +76,11 @@ void tiny(const Subject& subject, Reporter& reporter) {
                    {"use 100000000 or so", "改为 1e8 左右"}, "100000000");
 }
 
-// 1e10 and more, or a round number of MiB: somebody counted bytes.
+// 1e10 and more, or a power of two: somebody counted bytes. An even power is a square, as HF's hidden² is.
 bool looks_like_bytes(int64_t elements) {
-  return elements >= kBytesLooking || (elements >= (1 << 24) && (elements & (elements - 1)) == 0);
+  const auto bits = static_cast<uint64_t>(elements);
+  const bool odd_power = std::has_single_bit(bits) && std::countr_zero(bits) % 2 == 1;
+  return elements >= kBytesLooking || (odd_power && elements >= (1 << 24));
 }
 
 void bytes(const Subject& subject, Reporter& reporter) {

@@ -28,12 +28,15 @@ bool unmet(const Subject& subject, const Setting& setting) {
   const size_t equals = setting.needs.find('=');
   if (equals == std::string_view::npos) return false;
   const Setting* condition = config::find_setting(setting.needs.substr(0, equals));
-  if (condition == nullptr) return true;  // the boolean zero_optimization, which is a section elsewhere
+  if (condition == nullptr) {  // the switch zero_optimization, which is a section elsewhere
+    const config::Value* section = subject.reading.document.root.find(setting.needs.substr(0, equals));
+    return section == nullptr || section->kind != config::Kind::kBool || !section->boolean;
+  }
   return subject.reading.value(condition->path).text != setting.needs.substr(equals + 1);
 }
 
 template <typename Report>
-void each_given(const Subject& subject, Report&& report) {
+void each_given(const Subject& subject, const Report& report) {
   for (const Setting& setting : config::settings()) {
     if (subject.reading.given(setting.path) && !subject.reading.is_default(setting.path)) report(setting);
   }
@@ -63,6 +66,7 @@ void dead(const Subject& subject, Reporter& reporter) {
   for (const Setting& setting : config::settings()) {
     if (!setting.dead || !setting.deprecated.empty() || !subject.reading.given(setting.path)) continue;
     if (subject.reading.is_default(setting.path)) {
+      if (setting.path.starts_with("zero_optimization.") && subject.zero().stage == 0) continue;
       reporter.good(setting.path, {"as it should be; DeepSpeed parses it and never uses it, so it may go",
                                    "取值正确；DeepSpeed 只解析不使用，可以删除"});
       continue;

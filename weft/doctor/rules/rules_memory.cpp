@@ -97,7 +97,7 @@ void report_full(const Subject& subject, Reporter& reporter, const MemoryEstimat
 
 void fits(const Subject& subject, Reporter& reporter) {
   if (!known(subject)) return;
-  const double limit = static_cast<double>(*subject.machine.gpu_bytes);
+  const auto limit = static_cast<double>(*subject.machine.gpu_bytes);
   const MemoryEstimate estimate = estimate_memory(subject.resolved(), *subject.machine.params, subject.reading.world);
   if (estimate.gpu_bytes() > kFull * limit) return report_full(subject, reporter, estimate, limit);
   const std::string need = size_text(estimate.gpu_bytes()), have = size_text(limit);
@@ -124,7 +124,7 @@ void needless_offload(const Subject& subject, Reporter& reporter) {
   const bool optimizer = tried.zero_optimization.offload_optimizer.device == OffloadDevice::kCpu;
   if (!optimizer) return;
   tried.zero_optimization.offload_optimizer.device = OffloadDevice::kNone;
-  const double limit = static_cast<double>(*subject.machine.gpu_bytes);
+  const auto limit = static_cast<double>(*subject.machine.gpu_bytes);
   const double without = estimate_memory(tried, *subject.machine.params, subject.reading.world).gpu_bytes();
   if (without > kRoomy * limit) {
     return reporter.good("zero_optimization.offload_optimizer.device",

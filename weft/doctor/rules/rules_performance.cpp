@@ -21,11 +21,14 @@ void overlap(const Subject& subject, Reporter& reporter) {
   if (!sharded(subject) || !several_ranks(subject)) return;
   const std::string_view path = "zero_optimization.overlap_comm";
   if (subject.zero().overlap_comm) return reporter.good(path, {"reduction runs behind backward", "通信与反向计算重叠"});
-  reporter.problem(path,
-                   {"gradients wait for the end of backward before they travel; overlapped, the reduction hides behind "
-                    "it (10-30 % of a step where links are slow)",
-                    "梯度要等反向结束才开始通信；重叠后通信被计算隐藏（慢链路上可省 10-30% 的步时）"},
-                   {"switch it on", "开启它"}, "true");
+  config::Problem& problem = reporter.problem(
+      path,
+      {"gradients wait for the end of backward before they travel; overlapped, the reduction hides behind "
+       "it (10-30 % of a step where links are slow)",
+       "梯度要等反向结束才开始通信；重叠后通信被计算隐藏（慢链路上可省 10-30% 的步时）"},
+      {"switch it on", "开启它"}, "true");
+  // Said, it is a decision to question; unsaid, it is DeepSpeed's default, which Accelerate's YAML cannot even change.
+  if (!subject.reading.given(path)) problem.severity = Severity::kAdvice;
 }
 
 void contiguous(const Subject& subject, Reporter& reporter) {

@@ -23,6 +23,10 @@ void bf16_over_fp16(const Subject& subject, Reporter& reporter) {
 void full_precision(const Subject& subject, Reporter& reporter) {
   const auto& r = subject.resolved();
   if (r.fp16.enabled || r.bf16.enabled || r.torch_autocast.enabled || subject.zero().stage == 0) return;
+  const auto trainers = [&](std::string_view path) {
+    return subject.reading.origin(path).kind == config::Origin::Kind::kAuto;
+  };
+  if (trainers("bf16.enabled") || trainers("fp16.enabled")) return;
   reporter.problem(
       "bf16.enabled",
       {"neither bf16 nor fp16 is enabled: training runs in fp32, with twice the memory and traffic for parameters and "
