@@ -15,34 +15,6 @@ Value with_span(Value value, Span span) {
   return value;
 }
 
-Value make_bool(bool b) {
-  Value value;
-  value.kind = Kind::kBool;
-  value.boolean = b;
-  return value;
-}
-
-Value make_int(int64_t i) {
-  Value value;
-  value.kind = Kind::kInt;
-  value.integer = i;
-  return value;
-}
-
-Value make_real(double x) {
-  Value value;
-  value.kind = Kind::kReal;
-  value.real = x;
-  return value;
-}
-
-Value make_string(std::string_view text) {
-  Value value;
-  value.kind = Kind::kString;
-  value.text = text;
-  return value;
-}
-
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
@@ -62,10 +34,10 @@ std::optional<bool> bool_of_text(std::string_view text) {
 
 std::optional<Value> to_bool(const Value& value) {
   if (value.kind == Kind::kBool) return value;
-  if (value.is_number() && (value.number() == 0 || value.number() == 1)) return make_bool(value.number() == 1);
+  if (value.is_number() && (value.number() == 0 || value.number() == 1)) return bool_value(value.number() == 1);
   if (value.kind != Kind::kString) return std::nullopt;
   const auto found = bool_of_text(value.text);
-  return found ? std::optional(make_bool(*found)) : std::nullopt;
+  return found ? std::optional(bool_value(*found)) : std::nullopt;
 }
 
 // Digits with an optional sign, single underscores between them, and an optional ".000": what pydantic takes from a string.
@@ -90,28 +62,28 @@ std::optional<int64_t> int_of_text(std::string_view text) {
 
 std::optional<Value> to_int(const Value& value) {
   if (value.kind == Kind::kInt) return value;
-  if (value.kind == Kind::kBool) return make_int(value.boolean ? 1 : 0);
+  if (value.kind == Kind::kBool) return int_value(value.boolean ? 1 : 0);
   if (value.kind == Kind::kReal) {
     const bool fits = std::trunc(value.real) == value.real && std::abs(value.real) < 9223372036854775808.0;
-    return fits ? std::optional(make_int(static_cast<int64_t>(value.real))) : std::nullopt;
+    return fits ? std::optional(int_value(static_cast<int64_t>(value.real))) : std::nullopt;
   }
   if (value.kind != Kind::kString) return std::nullopt;
   const auto found = int_of_text(value.text);
-  return found ? std::optional(make_int(*found)) : std::nullopt;
+  return found ? std::optional(int_value(*found)) : std::nullopt;
 }
 
 std::optional<Value> to_real(const Value& value) {
-  if (value.is_number()) return make_real(value.number());
-  if (value.kind == Kind::kBool) return make_real(value.boolean ? 1 : 0);
+  if (value.is_number()) return real_value(value.number());
+  if (value.kind == Kind::kBool) return real_value(value.boolean ? 1 : 0);
   if (value.kind != Kind::kString) return std::nullopt;
   const auto found = float_of_text(value.text);
-  return found ? std::optional(make_real(*found)) : std::nullopt;
+  return found ? std::optional(real_value(*found)) : std::nullopt;
 }
 
 std::optional<Value> to_one_of(const Setting& setting, const Value& value) {
   if (value.kind != Kind::kString) return std::nullopt;
   for (const std::string_view one : setting.values) {
-    if (setting.any_case ? lower(value.text) == lower(one) : value.text == one) return make_string(one);
+    if (setting.any_case ? lower(value.text) == lower(one) : value.text == one) return text_value(one);
   }
   if (!setting.spellings) return std::nullopt;
   constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
@@ -119,7 +91,7 @@ std::optional<Value> to_one_of(const Setting& setting, const Value& value) {
       {"float32", "fp32"},       {"float", "fp32"},   {"bfloat16", "bf16"}, {"torch.bfloat16", "bf16"},
   };
   for (const auto& [spelling, canonical] : kSpellings) {
-    if (value.text == spelling) return make_string(canonical);
+    if (value.text == spelling) return text_value(canonical);
   }
   return std::nullopt;
 }

@@ -63,34 +63,6 @@ void check_facts(Reading& reading, const Facts& facts) {
   }
 }
 
-Value int_value(int64_t number) {
-  Value value;
-  value.kind = Kind::kInt;
-  value.integer = number;
-  return value;
-}
-
-Value real_value(double number) {
-  Value value;
-  value.kind = Kind::kReal;
-  value.real = number;
-  return value;
-}
-
-Value bool_value(bool flag) {
-  Value value;
-  value.kind = Kind::kBool;
-  value.boolean = flag;
-  return value;
-}
-
-Value text_value(std::string_view text) {
-  Value value;
-  value.kind = Kind::kString;
-  value.text = text;
-  return value;
-}
-
 Fact int_fact(int64_t value, std::string from) { return {int_value(value), std::move(from)}; }
 Fact real_fact(double value, std::string from) { return {real_value(value), std::move(from)}; }
 Fact text_fact(std::string_view value, std::string from) { return {text_value(value), std::move(from)}; }

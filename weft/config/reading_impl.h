@@ -38,10 +38,6 @@ Problem& report(Reading& reading, std::string_view rule, std::string_view path, 
                 Words fix = {});
 
 void set_value(Reading& reading, std::string_view path, Value value, Origin origin);
-Value int_value(int64_t number);
-Value real_value(double number);
-Value bool_value(bool flag);
-Value text_value(std::string_view text);
 
 // "zero_optimization" + "stage", or just the key at the top level.
 std::string path_in(std::string_view section, std::string_view key);

@@ -62,66 +62,38 @@ struct Converted {
   std::string to;  // JSON; empty: refused
 };
 
-Value text(std::string_view words) {
-  Value value;
-  value.kind = Kind::kString;
-  value.text = words;
-  return value;
-}
-
-Value number(double x) {
-  Value value;
-  value.kind = Kind::kReal;
-  value.real = x;
-  return value;
-}
-
-Value integer(int64_t i) {
-  Value value;
-  value.kind = Kind::kInt;
-  value.integer = i;
-  return value;
-}
-
-Value boolean(bool b) {
-  Value value;
-  value.kind = Kind::kBool;
-  value.boolean = b;
-  return value;
-}
-
 TEST(Coerce, AsPydanticDoes) {
   const std::string bucket = "zero_optimization.reduce_bucket_size";
   const std::string overlap = "zero_optimization.overlap_comm";
   const Converted cases[] = {
-      {bucket, integer(500), "500"},
-      {bucket, number(500.0), "500"},
-      {bucket, text("500"), "500"},
-      {bucket, text("5_00"), "500"},
-      {bucket, text(" +500.00 "), "500"},
-      {bucket, number(0.5), ""},
-      {bucket, text("2e8"), ""},
-      {bucket, number(1e20), ""},
-      {bucket, boolean(true), "1"},
-      {bucket, text(""), ""},
-      {bucket, text("_5"), ""},
-      {overlap, integer(1), "true"},
-      {overlap, integer(2), ""},
-      {overlap, text("yes"), "true"},
-      {overlap, text("OFF"), "false"},
-      {overlap, text("True,"), ""},
-      {"gradient_clipping", integer(1), "1.0"},
-      {"gradient_clipping", text("0.5"), ""},
-      {"fp16.loss_scale", text("0.5"), "0.5"},
-      {"gradient_clipping", text("inf"), ""},
-      {"communication_data_type", text("BF16"), "\"bf16\""},
-      {"communication_data_type", text("bfloat16"), ""},
-      {"data_types.grad_accum_dtype", text("torch.float32"), "\"fp32\""},
-      {"data_types.grad_accum_dtype", text("FP32"), ""},
-      {"zero_optimization.offload_param.device", text("cpu"), "\"cpu\""},
-      {"zero_optimization.offload_param.device", text("gpu"), ""},
+      {bucket, int_value(500), "500"},
+      {bucket, real_value(500.0), "500"},
+      {bucket, text_value("500"), "500"},
+      {bucket, text_value("5_00"), "500"},
+      {bucket, text_value(" +500.00 "), "500"},
+      {bucket, real_value(0.5), ""},
+      {bucket, text_value("2e8"), ""},
+      {bucket, real_value(1e20), ""},
+      {bucket, bool_value(true), "1"},
+      {bucket, text_value(""), ""},
+      {bucket, text_value("_5"), ""},
+      {overlap, int_value(1), "true"},
+      {overlap, int_value(2), ""},
+      {overlap, text_value("yes"), "true"},
+      {overlap, text_value("OFF"), "false"},
+      {overlap, text_value("True,"), ""},
+      {"gradient_clipping", int_value(1), "1.0"},
+      {"gradient_clipping", text_value("0.5"), ""},
+      {"fp16.loss_scale", text_value("0.5"), "0.5"},
+      {"gradient_clipping", text_value("inf"), ""},
+      {"communication_data_type", text_value("BF16"), "\"bf16\""},
+      {"communication_data_type", text_value("bfloat16"), ""},
+      {"data_types.grad_accum_dtype", text_value("torch.float32"), "\"fp32\""},
+      {"data_types.grad_accum_dtype", text_value("FP32"), ""},
+      {"zero_optimization.offload_param.device", text_value("cpu"), "\"cpu\""},
+      {"zero_optimization.offload_param.device", text_value("gpu"), ""},
       {"zero_optimization.offload_param.device", Value{}, ""},
-      {"zero_optimization.leaf_module.names", text("mlp"), "[\"mlp\"]"},
+      {"zero_optimization.leaf_module.names", text_value("mlp"), "[\"mlp\"]"},
   };
   for (const Converted& one : cases) {
     const auto converted = coerce(*find_setting(one.path), one.from);

@@ -111,4 +111,32 @@ std::string to_json(const Value& value) {
   return out;
 }
 
+Value int_value(int64_t number) {
+  Value value;
+  value.kind = Kind::kInt;
+  value.integer = number;
+  return value;
+}
+
+Value real_value(double number) {
+  Value value;
+  value.kind = Kind::kReal;
+  value.real = number;
+  return value;
+}
+
+Value bool_value(bool flag) {
+  Value value;
+  value.kind = Kind::kBool;
+  value.boolean = flag;
+  return value;
+}
+
+Value text_value(std::string_view text) {
+  Value value;
+  value.kind = Kind::kString;
+  value.text = text;
+  return value;
+}
+
 }  // namespace weft::config

@@ -46,6 +46,12 @@ struct Member {
   Value value;
 };
 
+// Values made here rather than read: without a place.
+Value int_value(int64_t number);
+Value real_value(double number);
+Value bool_value(bool flag);
+Value text_value(std::string_view text);
+
 // The value at "zero_optimization.offload_param.device", or nullptr.
 const Value* find_path(const Value& root, std::string_view path);
 const Member* find_member_path(const Value& root, std::string_view path);

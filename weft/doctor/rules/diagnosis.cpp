@@ -18,6 +18,17 @@ void sort_problems(std::vector<Problem>& problems) {
   });
 }
 
+// That weft has no use for a setting is not worth a second line where another rule has a better reason.
+void drop_lesser_words(std::vector<Problem>& problems) {
+  const std::string_view lesser = "keys/out-of-scope";
+  std::set<std::string> blamed;
+  for (const Problem& problem : problems) {
+    if (problem.rule != lesser) blamed.insert(problem.path);
+  }
+  std::erase_if(problems,
+                [&](const Problem& problem) { return problem.rule == lesser && blamed.contains(problem.path); });
+}
+
 // A tick beside a cross on the same setting would leave the reader with neither.
 void drop_contradicted(Diagnosis& diagnosis) {
   std::set<std::string> blamed;
@@ -52,6 +63,7 @@ Diagnosis diagnose(const config::Reading& reading, const Machine& machine) {
   diagnosis.problems = reading.problems;
   std::move(findings.problems.begin(), findings.problems.end(), std::back_inserter(diagnosis.problems));
   diagnosis.good = std::move(findings.good);
+  drop_lesser_words(diagnosis.problems);
   sort_problems(diagnosis.problems);
   drop_contradicted(diagnosis);
   keep_one_tick_each(diagnosis.good);
