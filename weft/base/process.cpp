@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -102,6 +103,15 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
+// As sched_setaffinity wants it; cpu_set_t itself ends at CPU 1023.
+std::vector<cpu_set_t> cpu_mask(const std::vector<int>& cpus) {
+  if (cpus.empty()) return {};
+  const int highest = *std::ranges::max_element(cpus);
+  std::vector<cpu_set_t> mask(static_cast<size_t>(highest) / CPU_SETSIZE + 1);
+  for (const int cpu : cpus) CPU_SET_S(static_cast<size_t>(cpu), mask.size() * sizeof(cpu_set_t), mask.data());
+  return mask;
+}
+
 // Forks with every signal held back, so that no handler of ours runs in the child before it has shed them.
 pid_t fork_quietly(const detail::ChildPlan& plan) {
   sigset_t all, before;
@@ -119,6 +129,7 @@ IoError start_error(const detail::ChildFailure& failure, const ProcessSpec& spec
   const std::string& program = spec.argv[0];
   switch (failure.stage) {
     case detail::ChildStage::kGroup: return IoError("give a process group to " + program, program, failure.code);
+    case detail::ChildStage::kCpus: return IoError("bind " + program + " to its CPUs", program, failure.code);
     case detail::ChildStage::kStreams: return IoError("connect the streams of " + program, program, failure.code);
     case detail::ChildStage::kFolder: return IoError("start " + program + " in its folder", spec.cwd, failure.code);
     case detail::ChildStage::kExec: break;
@@ -169,12 +180,15 @@ Process Process::spawn(const ProcessSpec& spec) {
   for (const auto& [name, value] : environment) variables.push_back(cat(name, "=", value));
   const auto argv_pointers = pointers(argv), program_pointers = pointers(programs), env_pointers = pointers(variables);
 
+  const auto cpus = cpu_mask(spec.cpus);
   const detail::ChildPlan plan{.programs = program_pointers.data(),
                                .argv = argv_pointers.data(),
                                .envp = env_pointers.data(),
                                .cwd = spec.cwd.empty() ? nullptr : spec.cwd.c_str(),
                                .streams = {ends[0].get(), ends[1].get(), ends[2].get()},
                                .failure_fd = failure.write.get(),
+                               .cpus = cpus.empty() ? nullptr : cpus.data(),
+                               .cpus_bytes = cpus.size() * sizeof(cpu_set_t),
                                .new_group = spec.new_group,
                                .die_with_parent = spec.die_with_parent,
                                .parent = ::getpid()};

@@ -44,6 +44,8 @@ struct ProcessSpec {
   // "" stays here. A relative program is found from there.
   std::string cwd = {};
   Stream in = {}, out = {}, err = {};
+  // The CPUs it may run on, by number; empty: those we may run on.
+  std::vector<int> cpus = {};
   // Leads a process group of its own: a Ctrl-C at the terminal does not reach it, kill_group does.
   bool new_group = false;
   // Killed when the thread that spawned it ends, however it ends: spawn from one that lives as long as the child may.

@@ -1,4 +1,5 @@
 // See process_impl.h for the rules that bind every line here.
+#include <sched.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -65,6 +66,9 @@ int try_programs(const ChildPlan& plan) {
 void become_program(const ChildPlan& plan) noexcept {
   if (plan.die_with_parent) bind_to_parent(plan);
   if (plan.new_group && ::setpgid(0, 0) != 0) fail(plan, ChildStage::kGroup, errno);
+  if (plan.cpus != nullptr && ::sched_setaffinity(0, plan.cpus_bytes, plan.cpus) != 0) {
+    fail(plan, ChildStage::kCpus, errno);
+  }
   connect_streams(plan);
   if (plan.cwd != nullptr && ::chdir(plan.cwd) != 0) fail(plan, ChildStage::kFolder, errno);
   reset_signals();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "tests/support/temp_dir.h"
 #include "weft/base/env.h"
 #include "weft/base/error.h"
+#include "weft/base/text.h"
 
 namespace weft {
 namespace {
@@ -187,6 +189,19 @@ TEST(Process, AStreamThatCannotBeOpenedIsNamed) {
   } catch (const IoError& error) {
     EXPECT_EQ(error.text().where, "/no/such/folder/log");
   }
+}
+
+TEST(Process, RunsOnItsCpusOnly) {
+  cpu_set_t ours;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof ours, &ours), 0);
+  int last = CPU_SETSIZE - 1;
+  while (!CPU_ISSET(last, &ours)) --last;
+  ProcessSpec spec = shell("grep Cpus_allowed_list /proc/self/status");
+  spec.cpus = {last};
+  const auto captured = run_and_capture(spec, Deadline::after(30), kLimit);
+  EXPECT_EQ(captured.out, cat("Cpus_allowed_list:\t", last, "\n"));
+  spec.cpus = {5000};
+  EXPECT_THROW(Process::spawn(spec), IoError);
 }
 
 TEST(Process, NullGivesAndTakesNothing) {

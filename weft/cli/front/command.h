@@ -22,6 +22,7 @@ std::span<const Command> commands();
 // Implemented one file each.
 int run_check(const Arguments& arguments);
 int run_completion(const Arguments& arguments);
+int run_run(const Arguments& arguments);
 int run_schema(const Arguments& arguments);
 int run_train(const Arguments& arguments);
 int run_version(const Arguments& arguments);

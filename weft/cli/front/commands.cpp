@@ -5,6 +5,7 @@ namespace {
 
 constexpr Command kCommands[] = {
     {"train", "train a GPT on text, on the built-in corpus or on random tokens", run_train},
+    {"run", "run any program as several ranks, and end them together", run_run},
     {"check", "find what is wrong with a DeepSpeed config, and repair it", run_check},
     {"schema", "print the JSON Schema of a DeepSpeed config, for editors", run_schema},
     {"completion", "print the completion script of bash, zsh or fish", run_completion},

@@ -22,6 +22,7 @@ void print_help() {
       "example:\n"
       "  weft train                       one minute on Python's own library\n"
       "  weft train --data my_texts/ --steps 500 --json result.json\n"
+      "  weft run -n 4 -- python3 train.py\n"
       "  weft check ds_config.json        what DeepSpeed would make of it, and what is wrong\n"
       "\n"
       "weft COMMAND --help says more. Exit codes: 0 fine, 1 the work failed, 2 wrong usage or bad input.\n");

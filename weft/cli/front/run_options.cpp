@@ -1,0 +1,172 @@
+#include "weft/cli/front/run_options.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+#include "weft/base/clock.h"
+#include "weft/base/env.h"
+#include "weft/base/error.h"
+#include "weft/base/text.h"
+#include "weft/base/units.h"
+#include "weft/cli/front/flags.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr int64_t kMaxRestarts = 1000, kMaxThreads = 4096, kMaxPort = 65535, kMaxHosts = 1 << 16;
+
+// The flags as they were typed, before they mean anything together.
+struct Typed {
+  int64_t num_ranks = 1, restarts = 0, num_hosts = 1;
+  std::optional<int64_t> threads, master_port, host_rank;
+  std::string grace = "10s", bind = "none", master;
+  bool no_prefix = false;
+};
+
+[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
+  throw Error(ErrorKind::kInput,
+              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
+}
+
+void add_rank_flags(CLI::App& app, Typed& t) {
+  app.option_defaults()->group("The ranks");
+  add_int(app, "-n,--ranks", t.num_ranks, 1, launcher::kMaxLocalRanks, "ranks to start on this host");
+  add_int(app, "--restarts", t.restarts, 0, kMaxRestarts,
+          "after a failure start all ranks again, this often at most\n(not after exit code 2, which is wrong usage)");
+  app.add_option("--grace", t.grace, "time to end after SIGTERM, before SIGKILL")
+      ->capture_default_str()
+      ->type_name("DURATION");
+  add_int(app, "--threads", t.threads, 1, kMaxThreads,
+          "OMP_NUM_THREADS of each rank (default: the environment's,\nelse the cores divided by the ranks)");
+  add_choice(app, "--bind", t.bind, {"none", "cores"}, "cores: each rank runs on cores of its own")
+      ->capture_default_str();
+}
+
+void add_output_flags(CLI::App& app, Typed& t, RunOptions& o) {
+  app.option_defaults()->group("The output");
+  app.add_option("--log-dir", o.launch.log_dir, "one file per rank and attempt there, and nothing here")
+      ->type_name("DIR");
+  app.add_flag("--no-prefix", t.no_prefix, "several ranks without [rank 3] before each line");
+  app.add_option("--json", o.json_path, "write how each rank ended as JSON")->type_name("FILE");
+}
+
+void add_host_flags(CLI::App& app, Typed& t) {
+  app.option_defaults()->group("Several hosts (the same command on each, but for --node-rank)");
+  add_int(app, "--nnodes", t.num_hosts, 1, kMaxHosts, "hosts in all");
+  add_int(app, "--node-rank", t.host_rank, 0, kMaxHosts - 1, "which of them this one is, from 0");
+  app.add_option("--master", t.master, "the host with --node-rank 0, as all can reach it")->type_name("ADDR[:PORT]");
+  add_int(app, "--master-port", t.master_port, 1, kMaxPort,
+          "where rank 0 listens (default: a free port; with\nseveral hosts 29500)");
+}
+
+// "host", "host:29500", "10.0.0.1:29500", "[fe80::1]:29500", "fe80::1".
+void take_master(const std::string& text, launcher::LaunchSpec& spec) {
+  const size_t colon = text.rfind(':'), bracket = text.rfind(']');
+  const bool is_bare_ipv6 = bracket == std::string::npos && text.find(':') != colon;
+  const bool has_port =
+      colon != std::string::npos && !is_bare_ipv6 && (bracket == std::string::npos || colon > bracket);
+  std::string host = has_port ? text.substr(0, colon) : text;
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  int port = 0;
+  const char* end = text.data() + text.size();
+  const bool is_port =
+      has_port && std::from_chars(text.data() + colon + 1, end, port).ptr == end && port > 0 && port <= kMaxPort;
+  if (host.empty() || (has_port && !is_port)) {
+    refuse("--master is no address", cat("'", text, "'; the port takes 1 to ", kMaxPort), "--master node0:29500");
+  }
+  spec.master_addr = host;
+  if (has_port) spec.master_port = port;
+}
+
+void take_hosts(const Typed& t, launcher::LaunchSpec& spec) {
+  const bool several = t.num_hosts > 1;
+  if (several && (!t.host_rank || t.master.empty())) {
+    refuse("several hosts must know each other", cat("--nnodes ", t.num_hosts, " needs --node-rank and --master"),
+           "on each host: weft run --nnodes 2 --node-rank 0 (then 1) --master node0:29500 -n 8 -- PROGRAM");
+  }
+  if (t.host_rank.value_or(0) >= t.num_hosts) {
+    refuse("--node-rank is not one of the hosts", cat("it is ", *t.host_rank, ", and --nnodes is ", t.num_hosts),
+           cat("0 to ", t.num_hosts - 1));
+  }
+  if (several && t.restarts > 0) {
+    refuse("--restarts works on one host", "the hosts do not know when another starts its ranks again",
+           "leave --restarts out, and start the run again on every host");
+  }
+  spec.num_hosts = static_cast<int>(t.num_hosts);
+  spec.host_rank = static_cast<int>(t.host_rank.value_or(0));
+  if (!t.master.empty()) take_master(t.master, spec);
+  if (t.master_port) spec.master_port = static_cast<int>(*t.master_port);
+}
+
+// One name for the run in every rank's environment. Hosts that do not talk to each other can only agree on what they
+// were all told.
+std::string run_id_of(const launcher::LaunchSpec& spec) {
+  const char* given = std::getenv("WEFT_RUN_ID");
+  if (given != nullptr && *given != '\0') return given;
+  if (spec.num_hosts == 1) return cat(file_stamp(), "-", ::getpid());
+  return cat(spec.master_addr, ":", spec.master_port.value_or(launcher::kDefaultMasterPort));
+}
+
+void check_json_folder(const std::string& path) {
+  const std::string folder = folder_of(path);
+  const auto info = path.empty() ? FileInfo{.kind = FileKind::kFolder} : Env::posix().stat(folder);
+  if (info && info->kind == FileKind::kFolder) return;
+  refuse("the folder for --json does not exist", folder, cat("mkdir -p ", folder));
+}
+
+void take_launch(const Typed& t, launcher::LaunchSpec& spec) {
+  spec.num_local = static_cast<int>(t.num_ranks);
+  spec.max_restarts = static_cast<int>(t.restarts);
+  spec.grace = parse_duration(t.grace).value();
+  if (t.threads) spec.threads = static_cast<int>(*t.threads);
+  spec.prefix = !t.no_prefix;
+  spec.bind_cores = t.bind == "cores";
+  take_hosts(t, spec);
+  spec.run_id = run_id_of(spec);
+}
+
+// Those used to other launchers leave out the "--", and then the program's words are taken for flags of ours.
+bool parse_before_separator(CLI::App& app, const std::vector<std::string>& flags, bool has_separator) {
+  try {
+    return parse_flags(app, flags);
+  } catch (const Error& error) {
+    if (has_separator) throw;
+    ErrorText text = error.text();
+    text.fix += "; the program stands after --: weft run -n 4 -- python3 train.py";
+    throw Error(error.kind(), text);
+  }
+}
+
+}  // namespace
+
+std::optional<RunOptions> parse_run_options(const std::vector<std::string>& arguments) {
+  RunOptions o;
+  Typed t;
+  auto app =
+      make_app("run",
+               "Run any program as several ranks, with the environment torchrun gives them (RANK, WORLD_SIZE, "
+               "MASTER_ADDR, ...).\n"
+               "When one fails the others are ended, and its error is shown last. No process is ever left behind.",
+               "weft run -n 4 -- python3 train.py --epochs 3\n"
+               "  weft run -n 8 --restarts 3 --log-dir logs -- ./train\n"
+               "  weft run -n 8 --nnodes 2 --node-rank 0 --master node0:29500 -- python3 train.py\n"
+               "Exit codes: that of the first rank to fail (128 + signal if one killed it), 128 + signal after Ctrl-C, "
+               "2 wrong usage.");
+  add_rank_flags(*app, t);
+  add_output_flags(*app, t, o);
+  add_host_flags(*app, t);
+  const auto separator = std::ranges::find(arguments, "--");
+  const bool has_separator = separator != arguments.end();
+  if (!parse_before_separator(*app, {arguments.begin(), separator}, has_separator)) return std::nullopt;
+  if (has_separator) o.launch.argv.assign(separator + 1, arguments.end());
+  if (o.launch.argv.empty()) refuse("no program to run", "", "put it after --: weft run -n 4 -- python3 train.py");
+  take_launch(t, o.launch);
+  check_json_folder(o.json_path);
+  return o;
+}
+
+}  // namespace weft::cli

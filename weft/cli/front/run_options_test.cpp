@@ -1,0 +1,105 @@
+#include "weft/cli/front/run_options.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "weft/base/error.h"
+
+namespace weft::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words with_program(Words words) {
+  words.insert(words.end(), {"--", "prog", "-n", "--", "x"});
+  return words;
+}
+
+launcher::LaunchSpec parsed(const Words& words) { return parse_run_options(with_program(words)).value().launch; }
+
+// The whole message of the refusal; "" when the words are accepted.
+std::string refusal(const Words& words) {
+  try {
+    parse_run_options(words);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), 2);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RunOptions, WhatStandsAfterTheSeparatorIsTheProgram) {
+  const auto spec = parsed({"-n", "4"});
+  EXPECT_EQ(spec.argv, (Words{"prog", "-n", "--", "x"}));
+  EXPECT_EQ(spec.num_local, 4);
+  EXPECT_EQ(spec.grace, std::chrono::seconds(10));
+  EXPECT_TRUE(spec.prefix);
+  EXPECT_FALSE(spec.bind_cores);
+  EXPECT_EQ(spec.master_port, std::nullopt);
+  EXPECT_EQ(parsed({}).num_local, 1);
+}
+
+TEST(RunOptions, FlagsReachTheSpec) {
+  const auto spec = parsed({"-n2", "--restarts", "3", "--grace", "500ms", "--threads", "5", "--bind", "cores",
+                            "--no-prefix", "--log-dir", "logs", "--master-port", "1234"});
+  EXPECT_EQ(spec.max_restarts, 3);
+  EXPECT_EQ(spec.grace, std::chrono::milliseconds(500));
+  EXPECT_EQ(spec.threads, 5);
+  EXPECT_TRUE(spec.bind_cores);
+  EXPECT_FALSE(spec.prefix);
+  EXPECT_EQ(spec.log_dir, "logs");
+  EXPECT_EQ(spec.master_port, 1234);
+}
+
+TEST(RunOptions, AddressesOfTheFirstHost) {
+  const std::tuple<std::string, std::string, std::optional<int>> cases[] = {
+      {"node0", "node0", std::nullopt},       {"node0:29501", "node0", 29501},
+      {"10.0.0.1:1", "10.0.0.1", 1},          {"fe80::1", "fe80::1", std::nullopt},
+      {"[fe80::1]", "fe80::1", std::nullopt}, {"[fe80::1]:65535", "fe80::1", 65535},
+  };
+  for (const auto& [text, host, port] : cases) {
+    const auto spec = parsed({"--nnodes", "2", "--node-rank", "1", "--master", text});
+    EXPECT_EQ(spec.master_addr, host) << text;
+    EXPECT_EQ(spec.master_port, port) << text;
+    EXPECT_EQ(spec.num_hosts, 2);
+    EXPECT_EQ(spec.host_rank, 1);
+  }
+}
+
+TEST(RunOptions, HostsAgreeOnTheNameOfTheRun) {
+  ::unsetenv("WEFT_RUN_ID");
+  EXPECT_EQ(parsed({"--nnodes", "2", "--node-rank", "1", "--master", "node0"}).run_id, "node0:29500");
+  EXPECT_NE(parsed({}).run_id, "");
+  ::setenv("WEFT_RUN_ID", "mine", 1);
+  EXPECT_EQ(parsed({}).run_id, "mine");
+  ::unsetenv("WEFT_RUN_ID");
+}
+
+TEST(RunOptions, RefusesWithTheReason) {
+  const std::pair<Words, std::string> cases[] = {
+      {{}, "no program to run"},
+      {{"-n", "2", "--"}, "no program to run"},
+      {{"-n", "2", "python3", "x.py"}, "the program stands after --"},
+      {with_program({"-n", "0"}), "0 is outside 1..1024"},
+      {with_program({"-n", "1025"}), "1025 is outside 1..1024"},
+      {with_program({"-n", "many"}), "'many' is not a whole number"},
+      {with_program({"--restart", "1"}), "did you mean --restarts?"},
+      {with_program({"--grace", "soon"}), "soon"},
+      {with_program({"--bind", "core"}), "did you mean cores?"},
+      {with_program({"--master-port", "65536"}), "65536 is outside 1..65535"},
+      {with_program({"--nnodes", "2"}), "--nnodes 2 needs --node-rank and --master"},
+      {with_program({"--nnodes", "2", "--node-rank", "2", "--master", "a"}), "it is 2, and --nnodes is 2"},
+      {with_program({"--nnodes", "2", "--node-rank", "0", "--master", "a", "--restarts", "1"}), "works on one host"},
+      {with_program({"--nnodes", "2", "--node-rank", "0", "--master", "a:b"}), "--master is no address"},
+      {with_program({"--nnodes", "2", "--node-rank", "0", "--master", ":5"}), "--master is no address"},
+      {with_program({"--json", "no/such/folder/x.json"}), "the folder for --json does not exist"},
+  };
+  for (const auto& [words, reason] : cases) {
+    const std::string message = refusal(words);
+    EXPECT_NE(message.find(reason), std::string::npos) << "wanted: " << reason << "\ngot: " << message;
+  }
+}
+
+}  // namespace
+}  // namespace weft::cli

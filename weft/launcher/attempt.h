@@ -1,0 +1,52 @@
+// One attempt: the ranks from their start until none of them, and nothing they started, is left and all they printed is
+// shown. The first failure, or a signal to us, ends all of them: they are asked, and killed after the grace period.
+//
+// Threads: one. Failure: as RankGroup; whatever is thrown, the ranks are ended.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/launcher/first_failure.h"
+#include "weft/launcher/launch_spec.h"
+#include "weft/launcher/output_pump.h"
+#include "weft/launcher/rank_group.h"
+#include "weft/launcher/signal_watch.h"
+
+namespace weft::launcher {
+
+class Attempt {
+ public:
+  // Starts the ranks.
+  Attempt(const LaunchSpec& spec, int number, int port, SignalWatch& signals);
+
+  void run();
+
+  const std::vector<RankEnd>& ends() const { return group_.ends(); }
+  std::optional<Failure> failure() const;
+  // The first signal that asked us to end.
+  std::optional<int> interrupted_by() const { return interrupted_by_; }
+
+ private:
+  void turn();
+  void on_signal(int number);
+  void on_ends(const std::vector<size_t>& ended);
+  void on_deadline();
+  void ask_to_end(int signal);
+  void sweep();
+  void say(const std::string& text);
+
+  const LaunchSpec& spec_;
+  const int number_;
+  SignalWatch& signals_;
+  OutputPump pump_;
+  RankGroup group_;
+  std::vector<pollfd> polled_;
+  Deadline deadline_ = Deadline::never();  // of what is awaited now: the ranks' end, then the end of their pipes
+  bool asked_to_end_ = false, hurry_ = false, swept_ = false;
+  std::optional<size_t> first_failure_;  // its place in ends()
+  std::optional<int> interrupted_by_;
+};
+
+}  // namespace weft::launcher
