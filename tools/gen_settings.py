@@ -20,10 +20,10 @@ from pathlib import Path
 
 TABLE = "weft/config/settings.toml"
 TYPES = {"bool": "bool", "int": "int64_t", "float": "double", "string": "std::string", "path": "std::string",
-         "dtype": "Dtype", "strings": "std::vector<std::string>", "object": "Value", "list": "Value", "any": "Value"}
-SECTION_COLUMNS = {"path", "struct", "strict", "strict_since", "open", "null", "since", "standing", "doc", "keys"}
+         "dtype": "Dtype", "strings": "std::vector<std::string>", "object": "Value", "list": "Value", "any": "Value", "null": "Value"}
+SECTION_COLUMNS = {"path", "struct", "strict", "strict_since", "open", "null", "since", "standing", "doc", "keys", "aliases", "drops_auto"}
 COLUMNS = {"key", "type", "default", "null", "derived", "was", "range", "values", "fold", "cpp", "spellings", "aliases", "since",
-           "removed", "renamed", "deprecated", "effect", "standing", "stages", "needs", "dead", "doc"}
+           "removed", "renamed", "deprecated", "effect", "standing", "stages", "needs", "dead", "checked", "doc"}
 MADE_BY = "// Made by tools/gen_settings.py from settings.toml; change that.\n// clang-format off\n"
 
 
@@ -87,11 +87,15 @@ def argument(name: str) -> str:
 
 
 def cpp_table(table: dict) -> str:
-    sections, arrays, rows = [], [], []
+    sections, section_arrays, arrays, rows = [], [], [], []
     for number, section in enumerate(table["section"]):
+        names = "{}"
+        if section.get("aliases"):
+            names = f"kSection{camel(section['path'])}Aliases"
+            section_arrays.append(array(names, section["aliases"]))
         sections.append(
             f"    {{{text(section['path'])}, {flag(section, 'strict')}, {version(section.get('strict_since'))}, {flag(section, 'open')}, "
-            f"{flag(section, 'null')}, {version(section.get('since'))}, Standing::k{camel(section['standing'])}, {text(section['doc'])}}},")
+            f"{flag(section, 'null')}, {flag(section, 'drops_auto')}, {names}, {version(section.get('since'))}, Standing::k{camel(section['standing'])}, {text(section['doc'])}}},")
         for row in section["keys"]:
             name = camel(row["path"])
             lists = []
@@ -113,7 +117,7 @@ def cpp_table(table: dict) -> str:
                 f"{flag(row, 'spellings')}, {cpp_range(row.get('range'))}, {lists[1]}, {old}, {version(row.get('since'))}, "
                 f"{version(row.get('removed'))}, {text(row.get('renamed', ''))}, {text(row.get('deprecated', ''))}, "
                 f"Effect::k{camel(row['effect'])}, Standing::k{camel(row['standing'])}, {stages}, {text(row.get('needs', ''))}, "
-                f"{flag(row, 'dead')}, {text(row['doc'])}}},")
+                f"{flag(row, 'dead')}, Checked::k{camel(row.get('checked', 'never'))}, {text(row['doc'])}}},")
     argument_rows = []
     for number, arguments in enumerate(table["arguments"]):
         names = f"kArguments{number}"
@@ -125,7 +129,7 @@ def cpp_table(table: dict) -> str:
     return "\n".join([
         MADE_BY + '#include "weft/config/setting.h"\n', "namespace weft::config {", "namespace {\n",
         "constexpr double kInfinity = std::numeric_limits<double>::infinity();\n",
-        "constexpr Section kSections[] = {", *sections, "};\n", *arrays, "",
+        *section_arrays, "", "constexpr Section kSections[] = {", *sections, "};\n", *arrays, "",
         "constexpr Setting kSettings[] = {", *rows, "};\n", "constexpr StrayKey kStrayKeys[] = {", *strays, "};\n",
         "constexpr ArgumentSet kArgumentSets[] = {", *argument_rows, "};\n", "}  // namespace\n",
         "std::span<const Section> sections() { return kSections; }",
@@ -157,7 +161,7 @@ def initial(row: dict) -> str:
     default = row["default"]
     if row["type"] == "enum":
         return f" = {row['cpp']}::{enum_name(default)}"
-    if row["type"] in ("strings", "list", "object", "any"):
+    if row["type"] in ("strings", "list", "object", "any", "null"):
         return " = {}"
     return f" = {json.dumps(default)}" if default != "" else ""
 

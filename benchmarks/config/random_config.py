@@ -68,7 +68,7 @@ def plausible(rng: random.Random, row: dict):
         return rng.choice([{}, {"enabled": False}])
     if kind == "list":
         return rng.choice([[], ["all_reduce"]])
-    if kind == "any":
+    if kind in ("any", "null"):
         return copy.deepcopy(row.get("default"))
     return rng.choice(["runs/a", "", "name with space", "Größe"])
 

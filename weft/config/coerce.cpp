@@ -129,6 +129,7 @@ std::optional<Value> convert(const Setting& setting, const Value& value) {
     case Type::kObject: return only(Kind::kObject, value);
     case Type::kList: return only(Kind::kArray, value);
     case Type::kAny: return value;
+    case Type::kNull: return std::nullopt;
   }
   return std::nullopt;
 }
@@ -157,7 +158,8 @@ std::optional<Value> coerce(const Setting& setting, const Value& value) {
   if (value.is_auto() && setting.default_json == "\"auto\"") return value;
   if (is_number_as_text(setting, value)) return std::nullopt;
   if (value.kind == Kind::kNull)
-    return setting.nullable || setting.type == Type::kAny ? std::optional(value) : std::nullopt;
+    return setting.nullable || setting.type == Type::kAny || setting.type == Type::kNull ? std::optional(value)
+                                                                                         : std::nullopt;
   auto converted = convert(setting, value);
   if (converted) converted->span = value.span;
   return converted;

@@ -45,7 +45,7 @@ class Walker {
     bool active = !object.members.empty();
     if (switch_setting != nullptr)
       active = enabled != nullptr ? is_true(*enabled) : switch_setting->default_json == "true";
-    if (section.path == "tensor_parallel") active = tensor_parallel_is_on(object);
+    if (section.path == "tensor_parallel") active = tensor_parallel_is_on();
     report_out_of_scope(reading_, section.path, *member, active, section.standing == Standing::kRefused, section.doc);
   }
 
@@ -53,19 +53,17 @@ class Walker {
     return (value.kind == Kind::kBool && value.boolean) || (value.kind == Kind::kInt && value.integer != 0);
   }
 
-  static bool tensor_parallel_is_on(const Value& object) {
-    const Value* size = object.find("autotp_size");
-    const Value* inner = find_path(object, "tp.tp_size");
-    return (size != nullptr && size->is_number() && size->number() > 1) ||
-           (inner != nullptr && inner->is_number() && inner->number() > 1);
+  bool tensor_parallel_is_on() const {
+    return reading_.value("tensor_parallel.autotp_size").integer > 1 ||
+           reading_.value("tensor_parallel.tp.tp_size").integer > 1;
   }
 
   void enter(const Section& outer, const Section& inner, const Member& member) {
     if (inner.since > reading_.version) return report_too_new(inner.path, inner.since, outer, member);
-    if (inner.path == "tensor_parallel.tensor_parallel" && has_twin(member)) return;
+    if (!first_name(&inner, inner.path, member)) return;
     if (member.value.is_object()) return walk_section(inner, member.value);
     if (member.value.kind == Kind::kNull && inner.nullable) return;
-    if (member.value.is_auto() && (is_strict(outer) || is_monitor(inner))) return;
+    if (member.value.is_auto() && (is_strict(outer) || inner.drops_auto)) return;
     if (inner.path == "zero_optimization" && member.value.kind == Kind::kBool) return legacy_zero(member);
     Problem& problem = report(
         reading_, "types/not-an-object", inner.path, member.value.span,
@@ -73,25 +71,6 @@ class Walker {
         {cat("write \"", member.key, "\": { … }; its keys are in docs/settings.md"),
          cat("写成 \"", member.key, "\": { … }，可用的键见 docs/settings.md")});
     problem.deepspeed_refuses = inner.path != "timers";  // it only looks whether a word is in there
-  }
-
-  // tp and tensor_parallel are two names of one section.
-  bool has_twin(const Member& member) {
-    const Member* twin = find_member_path(reading_.document.root, "tensor_parallel.tp");
-    if (twin == nullptr) return false;
-    Problem& problem = report(reading_, "keys/both-names", "tensor_parallel.tensor_parallel", member.key_span,
-                              {"tp and tensor_parallel are two names of one section; DeepSpeed refuses both together",
-                               "tp 和 tensor_parallel 是同一小节的两个名字；DeepSpeed 不允许同时出现"},
-                              {"keep tp", "保留 tp"});
-    problem.edits = {{Edit::Kind::kRemove, "tensor_parallel.tensor_parallel"}};
-    problem.deepspeed_refuses = true;
-    return true;
-  }
-
-  // Members of one model of DeepSpeed's, though they stand at the top level.
-  static bool is_monitor(const Section& section) {
-    return section.path == "tensorboard" || section.path == "wandb" || section.path == "csv_monitor" ||
-           section.path == "comet";
   }
 
   bool is_strict(const Section& section) const { return refuses_unknown(reading_, section); }
@@ -127,7 +106,7 @@ class Walker {
   void read_setting(const Setting& setting, const std::string& path, const Member& member) {
     if (setting.since > reading_.version) return report_too_new(path, setting.since, *setting.section, member);
     if (setting.removed != Version{} && setting.removed <= reading_.version) return report_removed(setting, member);
-    if (!first_name(setting, member)) return;
+    if (!first_name(&setting, setting.path, member)) return;
     if (!setting.deprecated.empty()) report_deprecated(setting, member);
     if (setting.path == "bfloat16" && member.value.is_object()) return read_bfloat16(member.value);
     if (member.value.is_auto() && setting.default_json != "\"auto\"" && setting.type != Type::kAny) {
@@ -142,16 +121,16 @@ class Walker {
     if (reading_.document.root.find("bf16") == nullptr) walk_section(*find_section("bf16"), object);
   }
 
-  // False, and a problem, for the second of two names of one setting.
-  bool first_name(const Setting& setting, const Member& member) {
-    const auto [seen, is_first] = seen_.emplace(&setting, &member);
+  // False, and a problem, for the second of two names of one setting or section; `what` is its row of the table.
+  bool first_name(const void* what, std::string_view path, const Member& member) {
+    const auto [seen, is_first] = seen_.emplace(what, &member);
     if (is_first) return true;
     Problem& problem = report(
-        reading_, "keys/both-names", setting.path, member.key_span,
-        {cat(seen->second->key, " and ", member.key, " are two names of one setting; DeepSpeed refuses both together"),
-         cat(seen->second->key, " 和 ", member.key, " 是同一个设置的两个名字；DeepSpeed 不允许同时出现")},
+        reading_, "keys/both-names", path, member.key_span,
+        {cat(seen->second->key, " and ", member.key, " are two names of the same; DeepSpeed refuses both together"),
+         cat(seen->second->key, " 和 ", member.key, " 是同一项的两个名字；DeepSpeed 不允许同时出现")},
         {cat("keep one; remove ", member.key), cat("保留一个，删除 ", member.key)});
-    problem.edits = {{Edit::Kind::kRemove, path_in(setting.section->path, member.key)}};
+    problem.edits = {{Edit::Kind::kRemove, cat(path.substr(0, path.rfind('.') + 1), member.key)}};
     problem.deepspeed_refuses = true;
     return false;
   }
@@ -240,7 +219,7 @@ class Walker {
   }
 
   Reading& reading_;
-  std::unordered_map<const Setting*, const Member*> seen_;
+  std::unordered_map<const void*, const Member*> seen_;  // by row of the table
   std::vector<AutoSetting> autos_;
 };
 

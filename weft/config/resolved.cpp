@@ -173,11 +173,11 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[191], r.comms_logger.prof_all);
   take(values[192], r.comms_logger.prof_ops);
   take(values[193], r.comms_logger.debug);
-  take(values[310], r.weft.semantics);
-  take(values[311], r.weft.transport, 4);
-  take(values[312], r.weft.deadline_s);
-  take(values[313], r.weft.save_every_steps);
-  take(values[314], r.weft.keep_saves);
+  take(values[306], r.weft.semantics);
+  take(values[307], r.weft.transport, 4);
+  take(values[308], r.weft.deadline_s);
+  take(values[309], r.weft.save_every_steps);
+  take(values[310], r.weft.keep_saves);
   return r;
 }
 

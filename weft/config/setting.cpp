@@ -38,6 +38,7 @@ std::string_view type_words(Type type) {
     case Type::kObject: return "an object";
     case Type::kList: return "a list";
     case Type::kAny: return "any value";
+    case Type::kNull: return "null: nothing else is supported";
   }
   return "";
 }
@@ -52,9 +53,14 @@ std::string_view Setting::default_in(Version version) const {
 }
 
 const Section* find_section(std::string_view path) {
-  const auto all = sections();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Section& section) { return section.path == path; });
-  return found == all.end() ? nullptr : &*found;
+  for (const Section& section : sections()) {
+    if (section.path == path) return &section;
+    const std::string_view folder = section.path.substr(0, section.path.rfind('.') + 1);
+    for (const std::string_view alias : section.aliases) {
+      if (path == cat(folder, alias)) return &section;
+    }
+  }
+  return nullptr;
 }
 
 const Setting* find_setting(std::string_view path) {

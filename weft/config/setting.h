@@ -13,7 +13,7 @@
 
 namespace weft::config {
 
-enum class Type { kBool, kInt, kFloat, kString, kPath, kEnum, kDtype, kStrings, kObject, kList, kAny };
+enum class Type { kBool, kInt, kFloat, kString, kPath, kEnum, kDtype, kStrings, kObject, kList, kAny, kNull };
 
 enum class Effect { kBehaviour, kPerformance, kOutput };
 
@@ -39,6 +39,10 @@ struct OldDefault {
   std::string_view json;
 };
 
+// What DeepSpeed still refuses while it reads, in sections where it checks no types: any wrong value, only a text (it
+// computes with it), only null.
+enum class Checked { kNever, kAlways, kText, kNull };
+
 // An object of the config. The top level has the path "".
 struct Section {
   std::string_view path;
@@ -46,6 +50,8 @@ struct Section {
   Version strict_since;  // from this version; {} always
   bool open;             // any key is fine
   bool nullable;         // absent or null: the whole object is off
+  bool drops_auto;       // "auto" in its place is as if it were absent
+  std::span<const std::string_view> aliases;
   Version since;
   Standing standing;
   std::string_view doc;
@@ -74,6 +80,7 @@ struct Setting {
   unsigned stages;         // bit s: ZeRO stage s reads it; 0: any
   std::string_view needs;  // "path=value" without which nothing reads it
   bool dead;               // parsed by DeepSpeed, used by nobody
+  Checked checked;
   std::string_view doc;
 
   std::string_view default_in(Version version) const;
@@ -110,6 +117,7 @@ std::span<const ArgumentSet> argument_sets();
 // What that optimizer (any case) or schedule takes; nullptr where it is not one of DeepSpeed's own.
 const ArgumentSet* find_arguments(std::string_view of, std::string_view type);
 
+// By path or by alias path ("tensor_parallel.tensor_parallel"); nullptr where there is none.
 const Section* find_section(std::string_view path);
 // By path or by alias path ("zero_optimization.prefetch_bucket_size"); nullptr where there is none.
 const Setting* find_setting(std::string_view path);

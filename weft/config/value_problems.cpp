@@ -1,7 +1,6 @@
 // Values of the wrong type or out of range: what is said about them, and what their author most likely meant.
 #include <algorithm>
 #include <cmath>
-#include <span>
 
 #include "weft/base/text.h"
 #include "weft/config/coerce.h"
@@ -11,30 +10,14 @@
 namespace weft::config {
 namespace {
 
-// Top-level and plain-section values that DeepSpeed checks by hand, or computes with, while it reads.
 bool refused_at_read(const Setting& setting, const Value& value) {
-  constexpr std::string_view kChecked[] = {"communication_data_type",
-                                           "gradient_allreduce_op",
-                                           "checkpoint.tag_validation",
-                                           "checkpoint.writer.type",
-                                           "checkpoint.writer.data_parallel",
-                                           "torch_autocast.dtype",
-                                           "seq_parallel_communication_data_type",
-                                           "data_types.keep_in_fp32_modules"};
-  constexpr std::string_view kComputedWith[] = {"train_batch_size",
-                                                "train_micro_batch_size_per_gpu",
-                                                "gradient_accumulation_steps",
-                                                "wall_clock_breakdown",
-                                                "flops_profiler.enabled",
-                                                "vocabulary_size",
-                                                "checkpoint.parallel_write.pipeline_stage"};
-  const auto has = [&](std::span<const std::string_view> paths) {
-    return std::find(paths.begin(), paths.end(), setting.path) != paths.end();
-  };
-  if (setting.path == "torch_autocast.lower_precision_safe_modules") return value.kind == Kind::kNull;
-  if (setting.path == "vocabulary_size" && value.kind == Kind::kString && value.text.empty()) return false;
-  return has(kChecked) || (value.kind == Kind::kString && has(kComputedWith)) ||
-         (setting.path.starts_with("autotuning.") && setting.key.ends_with("_dir"));
+  switch (setting.checked) {
+    case Checked::kNever: return false;
+    case Checked::kAlways: return true;
+    case Checked::kText: return value.kind == Kind::kString;
+    case Checked::kNull: return value.kind == Kind::kNull;
+  }
+  return false;
 }
 
 bool is_python_literal(const Value& value) {

@@ -83,6 +83,7 @@ Json type_schema(const Setting& setting) {
     case Type::kObject: return typed("object", setting);
     case Type::kList: return typed("array", setting);
     case Type::kAny: return Json::object();
+    case Type::kNull: return {{"type", "null"}};
   }
   return Json::object();
 }
@@ -131,8 +132,9 @@ Json section_schema(const Section& section) {
   }
   for (const Section& inner : config::sections()) {
     if (!is_child(inner.path, section.path)) continue;
-    const size_t dot = inner.path.rfind('.');
-    properties[std::string(inner.path.substr(dot == std::string::npos ? 0 : dot + 1))] = section_schema(inner);
+    const Json schema = section_schema(inner);
+    properties[std::string(inner.path.substr(inner.path.rfind('.') + 1))] = schema;
+    for (const std::string_view alias : inner.aliases) properties[std::string(alias)] = schema;
   }
   Json json = {{"description", section.doc}, {"type", "object"}};
   if (section.nullable) json["type"] = Json::array({"object", "null"});

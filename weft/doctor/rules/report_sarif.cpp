@@ -26,7 +26,7 @@ std::string uri_of(std::string_view path) {
   constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
   std::string uri = path.starts_with('/') ? "file://" : "";
   for (const char c : path) {
-    if (kPlain.find(c) != kPlain.npos) {
+    if (kPlain.find(c) != std::string_view::npos) {
       uri += c;
       continue;
     }
