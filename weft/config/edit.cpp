@@ -4,6 +4,7 @@
 
 #include "weft/base/text.h"
 #include "weft/config/edit_impl.h"
+#include "weft/config/setting.h"
 #include "weft/config/yaml.h"
 
 namespace weft::config {
@@ -34,9 +35,6 @@ std::optional<Document> reread(const Document& document, std::string text) {
     return std::nullopt;
   }
 }
-
-// With its dot, so that the ".a" that is no path has another parent than "a".
-std::string_view parent_of(std::string_view path) { return path.substr(0, path.rfind('.') + 1); }
 
 std::optional<std::string> set_text(const Document& document, const std::string& path, const NewValue& value) {
   const Page page(document);

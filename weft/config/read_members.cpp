@@ -109,7 +109,9 @@ class Walker {
     if (!first_name(&setting, setting.path, member)) return;
     if (!setting.deprecated.empty()) report_deprecated(setting, member);
     if (setting.path == "bfloat16" && member.value.is_object()) return read_bfloat16(member.value);
-    if (member.value.is_auto() && setting.default_json != "\"auto\"" && setting.type != Type::kAny) {
+    // Where nothing but null is taken, "auto" is one more wrong value.
+    const bool may_be_auto = setting.type != Type::kAny && setting.type != Type::kNull;
+    if (member.value.is_auto() && setting.default_json != "\"auto\"" && may_be_auto) {
       autos_.push_back({&setting, member.value.span});
       return;
     }
@@ -130,7 +132,7 @@ class Walker {
         {cat(seen->second->key, " and ", member.key, " are two names of the same; DeepSpeed refuses both together"),
          cat(seen->second->key, " 和 ", member.key, " 是同一项的两个名字；DeepSpeed 不允许同时出现")},
         {cat("keep one; remove ", member.key), cat("保留一个，删除 ", member.key)});
-    problem.edits = {{Edit::Kind::kRemove, cat(path.substr(0, path.rfind('.') + 1), member.key)}};
+    problem.edits = {{Edit::Kind::kRemove, cat(parent_of(path), member.key)}};
     problem.deepspeed_refuses = true;
     return false;
   }

@@ -70,6 +70,17 @@ TEST(Batch, InfersTheWorldOnlyWhenNobodySaysIt) {
   EXPECT_NE(find(told, "batch/mismatch")->message.en.find("from --world"), std::string::npos);
 }
 
+// What must be null is refused whatever else it is; "auto" is no exception.
+TEST(Auto, IsAWrongValueWhereOnlyNullIsTaken) {
+  for (const char* value : {"\"auto\"", "\"on\"", "0.1", "false"}) {
+    const Reading reading = read(cat("{", kM, "1, \"expert_parallel\": {\"load_balance_coeff\": ", value, "}}"));
+    ASSERT_NE(find(reading, "types/wrong"), nullptr) << value;
+    EXPECT_TRUE(find(reading, "types/wrong")->deepspeed_refuses) << value;
+  }
+  const Reading plain = read(cat("{", kM, "1, \"expert_parallel\": {\"load_balance_coeff\": null}}"));
+  EXPECT_EQ(find(plain, "types/wrong"), nullptr);
+}
+
 TEST(Auto, ResolvesAsHfDoes) {
   Facts facts = world(2);
   facts.emplace("hidden_size", int_fact(4096, "--hidden-size"));

@@ -55,9 +55,8 @@ std::string_view Setting::default_in(Version version) const {
 const Section* find_section(std::string_view path) {
   for (const Section& section : sections()) {
     if (section.path == path) return &section;
-    const std::string_view folder = section.path.substr(0, section.path.rfind('.') + 1);
     for (const std::string_view alias : section.aliases) {
-      if (path == cat(folder, alias)) return &section;
+      if (path == cat(parent_of(section.path), alias)) return &section;
     }
   }
   return nullptr;

@@ -117,6 +117,9 @@ std::span<const ArgumentSet> argument_sets();
 // What that optimizer (any case) or schedule takes; nullptr where it is not one of DeepSpeed's own.
 const ArgumentSet* find_arguments(std::string_view of, std::string_view type);
 
+// "a.b." for "a.b.c", "" for "c". With its dot, so that the ".a" that is no path has another parent than "a".
+inline std::string_view parent_of(std::string_view path) { return path.substr(0, path.rfind('.') + 1); }
+
 // By path or by alias path ("tensor_parallel.tensor_parallel"); nullptr where there is none.
 const Section* find_section(std::string_view path);
 // By path or by alias path ("zero_optimization.prefetch_bucket_size"); nullptr where there is none.

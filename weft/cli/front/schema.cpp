@@ -133,7 +133,7 @@ Json section_schema(const Section& section) {
   for (const Section& inner : config::sections()) {
     if (!is_child(inner.path, section.path)) continue;
     const Json schema = section_schema(inner);
-    properties[std::string(inner.path.substr(inner.path.rfind('.') + 1))] = schema;
+    properties[std::string(inner.path.substr(config::parent_of(inner.path).size()))] = schema;
     for (const std::string_view alias : inner.aliases) properties[std::string(alias)] = schema;
   }
   Json json = {{"description", section.doc}, {"type", "object"}};
