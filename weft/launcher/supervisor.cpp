@@ -15,7 +15,6 @@ namespace weft::launcher {
 namespace {
 
 constexpr int kWrongUsage = 2;
-constexpr int kSignalBase = 128;
 constexpr int kMaxBackoffDoublings = 6;
 
 int port_of(const LaunchSpec& spec) {
@@ -52,7 +51,7 @@ std::optional<int> back_off(const LaunchSpec& spec, int attempt, SignalWatch& si
 
 int exit_code_after(const Attempt& attempt, const std::optional<Failure>& failure) {
   if (failure) return exit_code_of(*failure->end.status);
-  return attempt.interrupted_by() ? kSignalBase + *attempt.interrupted_by() : 0;
+  return attempt.interrupted_by() ? exit_code_of({.code = 0, .signal = *attempt.interrupted_by()}) : 0;
 }
 
 // True when there should be another.
@@ -78,7 +77,7 @@ RunResult supervise(const LaunchSpec& spec) {
     std::fputs(result.last_words.c_str(), stderr);
     result.last_words.clear();
     if (const auto number = back_off(spec, attempt, signals)) {
-      result.exit_code = kSignalBase + *number;
+      result.exit_code = exit_code_of({.code = 0, .signal = *number});
       break;
     }
   }
