@@ -17,6 +17,11 @@ sys.path.insert(0, str(ROOT))
 
 DEADLINE_S = 120.0
 
+# Started with nohup or in the background, we would hand ignored signals on to every program under test, and no shell can trap those.
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
+
 
 @dataclasses.dataclass(frozen=True)
 class Finished:
