@@ -54,7 +54,8 @@ function(weft_test name)
   endif()
   math(EXPR backstop "${slowdown} * ${arg_DEADLINE_S} + 30")
   include(GoogleTest)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}:"
+  # Listing a binary's tests loads it, libtorch too; the default of 5 s is too little for a machine that stands still at times.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}:"
     PROPERTIES TIMEOUT ${backstop} ENVIRONMENT "WEFT_TEST_DEADLINE_S=${arg_DEADLINE_S}" SKIP_RETURN_CODE 77)
   foreach(source ${arg_SOURCES})
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE)
