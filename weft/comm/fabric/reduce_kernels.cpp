@@ -1,0 +1,176 @@
+// Built with -O3, so that GCC makes vector code of the loops; see CMakeLists.txt.
+#include "weft/comm/fabric/reduce_kernels.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <type_traits>
+
+#include "weft/base/check.h"
+
+namespace weft::fabric {
+namespace {
+
+constexpr uint32_t kFloatMantissaBits = 23, kHalfMantissaBits = 10;
+constexpr uint32_t kMantissaShift = kFloatMantissaBits - kHalfMantissaBits;
+constexpr uint32_t kBiasGap = (127 - 15) << kFloatMantissaBits;
+
+// Branches are written as selections throughout: that is what the compiler can turn into vector code, and subnormals go
+// through whole numbers, so that a thread that flushes them to zero gets the same bits.
+inline float widen_half(uint16_t half) {
+  const uint32_t magnitude = half & 0x7fffU, sign = (half & 0x8000U) << 16;
+  const auto subnormal = std::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24F);
+  const uint32_t special_gap = magnitude >= 0x7c00U ? kBiasGap : 0;
+  const uint32_t normal = (magnitude << kMantissaShift) + kBiasGap + special_gap;
+  return std::bit_cast<float>((magnitude < 0x400U ? subnormal : normal) | sign);
+}
+
+inline uint16_t narrow_to_half(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t magnitude = bits & 0x7fffffffU, sign = (bits >> 16) & 0x8000U;
+  const uint32_t rounded = magnitude + 0xfffU + ((magnitude >> kMantissaShift) & 1U);
+  const uint32_t normal = (rounded - kBiasGap) >> kMantissaShift;
+  // One unit in the last place of 0.5 is one subnormal step of a half: the addition itself rounds.
+  const uint32_t subnormal =
+      std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<uint32_t>(0.5F);
+  const uint32_t finite = magnitude < 0x38800000U ? subnormal : normal;   // 2^-14
+  const uint32_t in_range = magnitude >= 0x477ff000U ? 0x7c00U : finite;  // 65520, the first that rounds to infinity
+  const uint32_t result = magnitude > 0x7f800000U ? 0x7e00U : in_range;
+  return static_cast<uint16_t>(result | sign);
+}
+
+inline float widen_bfloat16(uint16_t half) { return std::bit_cast<float>(static_cast<uint32_t>(half) << 16); }
+
+inline uint16_t narrow_to_bfloat16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+  return static_cast<uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? 0x7fc0U : rounded);
+}
+
+// How elements are stored (Stored), carried (Carried) and converted.
+template <typename Number>
+struct Plain {
+  using Stored = Number;
+  using Carried = Number;
+  static Carried widen(Stored value) { return value; }
+  static Stored narrow(Carried value) { return value; }
+};
+template <typename Number>
+struct Whole {
+  using Stored = Number;
+  using Carried = int64_t;
+  static Carried widen(Stored value) { return value; }
+  static Stored narrow(Carried value) { return static_cast<Stored>(value); }
+};
+struct Half {
+  using Stored = uint16_t;
+  using Carried = float;
+  static Carried widen(Stored value) { return widen_half(value); }
+  static Stored narrow(Carried value) { return narrow_to_half(value); }
+};
+struct BFloat16 {
+  using Stored = uint16_t;
+  using Carried = float;
+  static Carried widen(Stored value) { return widen_bfloat16(value); }
+  static Stored narrow(Carried value) { return narrow_to_bfloat16(value); }
+};
+
+template <typename Number>
+Number add(Number a, Number b) {
+  // Unsigned, because a sum of whole numbers may wrap.
+  if constexpr (std::is_integral_v<Number>) {
+    return static_cast<Number>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  } else {
+    return a + b;
+  }
+}
+
+template <ReduceOp Op, typename Number>
+Number combine(Number so_far, Number next) {
+  if constexpr (Op == ReduceOp::kSum || Op == ReduceOp::kMean) return add(so_far, next);
+  bool take = Op == ReduceOp::kMax ? next > so_far : next < so_far;
+  if constexpr (std::is_floating_point_v<Number>) take = take | std::isnan(next);
+  return take ? next : so_far;
+}
+
+template <ReduceOp Op, typename Number>
+Number finish(Number value, Number num_sources) {
+  if constexpr (Op == ReduceOp::kMean) return value / num_sources;
+  return value;
+}
+
+// A block of carried values stays in the first-level cache while every source is added to it.
+constexpr size_t kBlock = 1024;
+
+template <typename Format, ReduceOp Op>
+void reduce_block(typename Format::Stored* into, std::span<const std::byte* const> sources, size_t first,
+                  size_t count) {
+  using Stored = typename Format::Stored;
+  using Carried = typename Format::Carried;
+  Carried carried[kBlock];
+  const auto* const head = reinterpret_cast<const Stored*>(sources.front()) + first;
+  for (size_t i = 0; i < count; ++i) carried[i] = Format::widen(head[i]);
+  for (const std::byte* const source : sources.subspan(1)) {
+    const auto* const next = reinterpret_cast<const Stored*>(source) + first;
+    for (size_t i = 0; i < count; ++i) carried[i] = combine<Op>(carried[i], Format::widen(next[i]));
+  }
+  const auto num_sources = static_cast<Carried>(sources.size());
+  for (size_t i = 0; i < count; ++i) into[first + i] = Format::narrow(finish<Op>(carried[i], num_sources));
+}
+
+template <typename Format, ReduceOp Op>
+void reduce_all(void* into, std::span<const std::byte* const> sources, size_t count) {
+  for (size_t first = 0; first < count; first += kBlock) {
+    reduce_block<Format, Op>(static_cast<typename Format::Stored*>(into), sources, first,
+                             std::min(kBlock, count - first));
+  }
+}
+
+template <typename Format>
+void reduce_as(void* into, std::span<const std::byte* const> sources, size_t count, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum: return reduce_all<Format, ReduceOp::kSum>(into, sources, count);
+    case ReduceOp::kMean: return reduce_all<Format, ReduceOp::kMean>(into, sources, count);
+    case ReduceOp::kMax: return reduce_all<Format, ReduceOp::kMax>(into, sources, count);
+    case ReduceOp::kMin: return reduce_all<Format, ReduceOp::kMin>(into, sources, count);
+  }
+}
+
+}  // namespace
+
+float float_of_half(uint16_t half) { return widen_half(half); }
+uint16_t half_of_float(float value) { return narrow_to_half(value); }
+float float_of_bfloat16(uint16_t half) { return widen_bfloat16(half); }
+uint16_t bfloat16_of_float(float value) { return narrow_to_bfloat16(value); }
+
+size_t element_bytes(ElementType type) {
+  switch (type) {
+    case ElementType::kInt8:
+    case ElementType::kUInt8: return 1;
+    case ElementType::kFloat16:
+    case ElementType::kBFloat16:
+    case ElementType::kInt16: return 2;
+    case ElementType::kFloat32:
+    case ElementType::kInt32: return 4;
+    case ElementType::kFloat64:
+    case ElementType::kInt64: return 8;
+  }
+  return 0;
+}
+
+void reduce(void* into, std::span<const std::byte* const> sources, size_t count, ElementType type, ReduceOp op) {
+  WEFT_CHECK(!sources.empty());
+  switch (type) {
+    case ElementType::kFloat32: return reduce_as<Plain<float>>(into, sources, count, op);
+    case ElementType::kFloat64: return reduce_as<Plain<double>>(into, sources, count, op);
+    case ElementType::kFloat16: return reduce_as<Half>(into, sources, count, op);
+    case ElementType::kBFloat16: return reduce_as<BFloat16>(into, sources, count, op);
+    case ElementType::kInt8: return reduce_as<Whole<int8_t>>(into, sources, count, op);
+    case ElementType::kInt16: return reduce_as<Whole<int16_t>>(into, sources, count, op);
+    case ElementType::kInt32: return reduce_as<Whole<int32_t>>(into, sources, count, op);
+    case ElementType::kInt64: return reduce_as<Whole<int64_t>>(into, sources, count, op);
+    case ElementType::kUInt8: return reduce_as<Whole<uint8_t>>(into, sources, count, op);
+  }
+}
+
+}  // namespace weft::fabric

@@ -1,0 +1,102 @@
+#include "weft/comm/fabric/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <limits>
+
+#include "weft/base/check.h"
+#include "weft/base/error.h"
+#include "weft/base/units.h"
+
+namespace weft::fabric {
+namespace {
+
+// Younger than the headers of the distributions we build on.
+constexpr unsigned kNoExecSeal = 0x0008U;  // MFD_NOEXEC_SEAL, Linux 6.3
+constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE, Linux 5.14
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+std::string shared_memory(size_t bytes) { return cat(format_bytes(bytes), " of shared memory"); }
+
+UniqueFd make_memfd(const std::string& name, size_t bytes) {
+  // A host may demand the no-exec flag (vm.memfd_noexec=2); an older kernel does not know it.
+  int fd = ::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal);
+  if (fd < 0 && errno == EINVAL) fd = ::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) throw IoError(cat("make ", shared_memory(bytes)), "memfd_create", errno);
+  return UniqueFd(fd);
+}
+
+void give_size(int fd, size_t bytes) {
+  if (bytes > static_cast<size_t>(std::numeric_limits<off_t>::max())) {
+    throw IoError(cat("make ", shared_memory(bytes)), "ftruncate", EFBIG);
+  }
+  if (retry_interrupted([&] { return ::ftruncate(fd, static_cast<off_t>(bytes)); }) < 0) {
+    throw IoError(cat("make ", shared_memory(bytes)), "ftruncate", errno);
+  }
+  // With the size fixed, a peer's mistake cannot turn our reads into a SIGBUS.
+  if (::fcntl(fd, F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) < 0)
+    throw IoError("fix the size of a segment", "fcntl", errno);
+}
+
+}  // namespace
+
+Segment Segment::create(size_t bytes, const std::string& name) {
+  WEFT_CHECK_GT(bytes, size_t{0});
+  Segment segment;
+  segment.fd_ = make_memfd(name, bytes);
+  give_size(segment.fd(), bytes);
+  segment.bytes_ = bytes;
+  segment.map();
+  return segment;
+}
+
+Segment Segment::adopt(UniqueFd fd, size_t bytes) {
+  struct stat about{};
+  if (::fstat(fd.get(), &about) < 0) throw IoError("look at a peer's segment", "fstat", errno);
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  const bool fixed = seals >= 0 && (seals & kSizeSeals) == kSizeSeals;
+  if (!fixed || static_cast<size_t>(about.st_size) != bytes) {
+    throw Error(ErrorKind::kEnvironment, {.title = "a peer's segment is not what it said",
+                                          .what = cat(about.st_size, " bytes, ", fixed ? "sealed" : "not sealed",
+                                                      "; expected ", bytes, " bytes, sealed"),
+                                          .fix = "run the same version of weft in every rank"});
+  }
+  Segment segment;
+  segment.fd_ = std::move(fd);
+  segment.bytes_ = bytes;
+  segment.map();
+  return segment;
+}
+
+void Segment::map() {
+  void* const at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+  if (at == MAP_FAILED) throw IoError(cat("map ", shared_memory(bytes_)), "mmap", errno);
+  data_ = static_cast<std::byte*>(at);
+  // Advice only: where shmem huge pages are off, small ones do.
+  if (bytes_ >= kHugePageBytes) ::madvise(at, bytes_, MADV_HUGEPAGE);
+}
+
+void Segment::unmap() noexcept {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+  data_ = nullptr;
+}
+
+void Segment::swap(Segment& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+}
+
+void Segment::populate(size_t offset, size_t bytes) {
+  WEFT_CHECK(offset <= bytes_ && bytes <= bytes_ - offset);
+  if (bytes == 0) return;
+  const int done = retry_interrupted([&] { return ::madvise(data_ + offset, bytes, kPopulateWrite); });
+  // EINVAL: the kernel is too old for it. EFAULT is how it says that the pages could not be had.
+  if (done < 0 && errno != EINVAL)
+    throw IoError(cat("get ", shared_memory(bytes)), "madvise", errno == EFAULT ? ENOMEM : errno);
+}
+
+}  // namespace weft::fabric
