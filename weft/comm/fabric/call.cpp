@@ -18,6 +18,8 @@ std::string_view name_of(Operation operation) {
     case Operation::kAllToAll: return "all_to_all";
     case Operation::kGather: return "gather";
     case Operation::kScatter: return "scatter";
+    case Operation::kSend: return "send";
+    case Operation::kRecv: return "recv";
   }
   return "an operation of another version";
 }

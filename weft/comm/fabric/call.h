@@ -21,6 +21,8 @@ enum class Operation : uint32_t {
   kAllToAll,
   kGather,
   kScatter,
+  kSend,
+  kRecv,
 };
 
 std::string_view name_of(Operation operation);
@@ -30,6 +32,7 @@ struct Call {
   Operation operation = Operation::kNone;
   uint32_t variant = 0;
   uint64_t bytes = 0;
+  uint64_t place = 0;  // in which region and where in it; 0: memory of any kind, staged
   bool operator==(const Call&) const = default;
 };
 

@@ -17,12 +17,14 @@ int usable_cores() {
 }
 
 std::string describe(const Call& call) {
-  return cat(name_of(call.operation), " of ", call.bytes, " bytes (variant ", call.variant, ")");
+  const std::string place = call.place == 0 ? "staged" : cat("in place ", call.place);
+  return cat(name_of(call.operation), " of ", call.bytes, " bytes (variant ", call.variant, ", ", place, ")");
 }
 
 Call read_call(const PublishedCall& published) {
   return {static_cast<Operation>(published.operation.load(std::memory_order_relaxed)),
-          published.variant.load(std::memory_order_relaxed), published.bytes.load(std::memory_order_relaxed)};
+          published.variant.load(std::memory_order_relaxed), published.bytes.load(std::memory_order_relaxed),
+          published.place.load(std::memory_order_relaxed)};
 }
 
 }  // namespace
@@ -58,8 +60,13 @@ void Control::begin(const Call& call) {
   published.operation.store(static_cast<uint32_t>(call.operation), std::memory_order_relaxed);
   published.variant.store(call.variant, std::memory_order_relaxed);
   published.bytes.store(call.bytes, std::memory_order_relaxed);
+  published.place.store(call.place, std::memory_order_relaxed);
   mine().operation.store(static_cast<uint32_t>(call.operation), std::memory_order_relaxed);
   mine().sequence.store(sequence_, std::memory_order_relaxed);
+}
+
+void Control::note(Operation operation) {
+  mine().operation.store(static_cast<uint32_t>(operation), std::memory_order_relaxed);
 }
 
 void Control::check_agreement() {

@@ -5,10 +5,13 @@
 // coming ends it at the deadline. Whoever finds that out writes it down for all, and from then on every call of every
 // rank throws the same cause.
 //
-// Ownership: owns the mapping of the block. Threads: one rank, one thread at a time; ranks may be threads of one process.
+// Ownership: owns the mapping of the block. Threads: one rank, one thread at a time (note, ring and wait_for_peer: any); ranks
+// may be threads of one process.
 // Failure: PeerLost and its kin (loss.h), from every method that takes a deadline or begins a call.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +44,8 @@ class Control {
 
   // Starts the next call of this rank: from here on peers see it, and errors name it.
   void begin(const Call& call);
+  // What this rank does outside the common order of calls (send, recv), for errors to name.
+  void note(Operation operation);
   // Compares the peers' call with ours. Requires: one barrier since begin.
   void check_agreement();
   void barrier(Deadline deadline);
@@ -52,6 +57,10 @@ class Control {
   // For waits of another kind (a socket): throws what was lost, or when a peer that has not arrived at the next barrier
   // is gone, or past the deadline. Call it every kLookInterval.
   void look_after_peers(Deadline deadline);
+  // Waits until `ready()`, which `peer` makes true and then rings for. Any thread; `watch` is the caller's, for this peer.
+  void wait_for_peer(int peer, const std::function<bool()>& ready, PeerWatch& watch, Deadline deadline);
+  // Wakes whoever sleeps.
+  void ring();
   // Ends the fabric for all ranks, with this cause unless there is one already, and throws the one that counts.
   [[noreturn]] void give_up(Loss loss);
   // The peer as it stands now, ready for give_up.
@@ -62,11 +71,12 @@ class Control {
   RankSlot& mine() const { return slot(rank_); }
   bool has_arrived(int peer, uint64_t barrier) const;
   bool all_arrived(uint64_t barrier) const;
-  bool spin(uint64_t barrier) const;
-  void sleep(uint32_t heard, Deadline deadline);
-  void ring();
+  bool spin(const std::function<bool()>& ready) const;
+  // Sleeps at most kLookInterval; true when all of it went by.
+  bool sleep(uint32_t heard, Deadline deadline);
   void look_for_losses(uint64_t barrier, Deadline deadline);
-  void look_at_peer(int peer, uint64_t barrier);
+  // Nothing while it lives and belongs to us.
+  std::optional<LossKind> fate_of(int peer, PeerWatch& watch) const;
   void give_up_late(uint64_t barrier);
   void throw_if_lost() const;
 

@@ -16,7 +16,7 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t
 
 struct PublishedCall {
   std::atomic<uint32_t> operation, variant;
-  std::atomic<uint64_t> bytes;
+  std::atomic<uint64_t> bytes, place;
 };
 
 // Written by its rank alone.

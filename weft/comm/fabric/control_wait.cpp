@@ -53,22 +53,24 @@ void Control::ring() {
   if (block_->sleepers.load(std::memory_order_seq_cst) != 0) futex_wake_all(block_->bell);
 }
 
-bool Control::spin(uint64_t barrier) const {
+bool Control::spin(const std::function<bool()>& ready) const {
   if (!may_spin_) return false;
   for (const Deadline end = Deadline::after(kSpin); !end.expired();) {
     for (int i = 0; i < 64; ++i) {
-      if (all_arrived(barrier)) return true;
+      if (ready()) return true;
       relax();
     }
   }
   return false;
 }
 
-void Control::sleep(uint32_t heard, Deadline deadline) {
+bool Control::sleep(uint32_t heard, Deadline deadline) {
+  const Stopwatch slept;
   // Counted before the kernel compares the bell: either the ringer sees a sleeper, or we see that it has rung.
   block_->sleepers.fetch_add(1, std::memory_order_seq_cst);
   futex_wait(block_->bell, heard, std::min<std::chrono::nanoseconds>(kLookInterval, deadline.remaining()));
   block_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
+  return slept.elapsed_ns() >= std::chrono::nanoseconds(kLookInterval).count();
 }
 
 // Each rank counts its own arrivals and nobody counts for another: a rank that dies at any point has either arrived or
@@ -78,16 +80,25 @@ void Control::barrier(Deadline deadline) {
   const uint64_t barrier = ++barrier_;
   mine().arrived.store(barrier, std::memory_order_seq_cst);
   if (all_arrived(barrier)) return ring();
-  if (spin(barrier)) return;
+  if (spin([&] { return all_arrived(barrier); })) return;
   for (;;) {
     const uint32_t heard = block_->bell.load(std::memory_order_seq_cst);
     if (all_arrived(barrier)) return;
     throw_if_lost();
-    const Stopwatch slept;
-    sleep(heard, deadline);
-    if (slept.elapsed_ns() >= std::chrono::nanoseconds(kLookInterval).count() || deadline.expired()) {
-      look_for_losses(barrier, deadline);
-    }
+    if (sleep(heard, deadline) || deadline.expired()) look_for_losses(barrier, deadline);
+  }
+}
+
+void Control::wait_for_peer(int peer, const std::function<bool()>& ready, PeerWatch& watch, Deadline deadline) {
+  if (spin(ready)) return;
+  for (std::optional<LossKind> fate;;) {
+    const uint32_t heard = block_->bell.load(std::memory_order_seq_cst);
+    // In this order: what the peer did before it went still counts.
+    if (ready()) return;
+    throw_if_lost();
+    if (fate) give_up(loss_of(peer, *fate));
+    if (sleep(heard, deadline)) fate = fate_of(peer, watch);
+    if (deadline.expired() && !fate) fate = LossKind::kSilent;
   }
 }
 
@@ -96,23 +107,23 @@ void Control::look_after_peers(Deadline deadline) { look_for_losses(barrier_ + 1
 void Control::look_for_losses(uint64_t barrier, Deadline deadline) {
   throw_if_lost();
   for (int peer = 0; peer < world_; ++peer) {
-    if (peer != rank_ && !has_arrived(peer, barrier)) look_at_peer(peer, barrier);
+    if (peer == rank_ || has_arrived(peer, barrier)) continue;
+    const auto fate = fate_of(peer, watches_[static_cast<size_t>(peer)]);
+    // It may have arrived and then gone while we looked.
+    if (fate && !has_arrived(peer, barrier)) give_up(loss_of(peer, *fate));
   }
   if (deadline.expired()) give_up_late(barrier);
 }
 
-void Control::look_at_peer(int peer, uint64_t barrier) {
+std::optional<LossKind> Control::fate_of(int peer, PeerWatch& watch) const {
   const RankSlot& it = slot(peer);
   const pid_t pid = it.pid.load(std::memory_order_acquire);
-  if (pid == 0) return;
-  const bool left = it.departed.load(std::memory_order_seq_cst) != 0;
+  if (pid == 0) return std::nullopt;
+  if (it.departed.load(std::memory_order_seq_cst) != 0) return LossKind::kLeft;
   // A thread of our own process cannot die alone.
-  PeerWatch& watch = watches_[static_cast<size_t>(peer)];
-  if (!watch.watching() && pid != ::getpid()) watch = PeerWatch(pid, it.start_time.load(std::memory_order_relaxed));
-  const bool died = watch.watching() && !watch.alive();
-  if (!left && !died) return;
-  // It may have arrived and then gone while we looked.
-  if (!has_arrived(peer, barrier)) give_up(loss_of(peer, left ? LossKind::kLeft : LossKind::kDied));
+  if (pid == ::getpid()) return std::nullopt;
+  if (!watch.watching()) watch = PeerWatch(pid, it.start_time.load(std::memory_order_relaxed));
+  return watch.alive() ? std::nullopt : std::optional(LossKind::kDied);
 }
 
 void Control::give_up_late(uint64_t barrier) {

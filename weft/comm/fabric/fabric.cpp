@@ -1,5 +1,6 @@
 #include "weft/comm/fabric/fabric.h"
 
+#include "weft/comm/fabric/channel.h"
 #include "weft/comm/fabric/fabric_impl.h"
 
 namespace weft::fabric {
@@ -14,11 +15,18 @@ size_t whole_pages(size_t bytes) { return std::max(kPageBytes, (bytes + kPageByt
 Fabric::Fabric(const Membership& self, Deadline deadline)
     : rendezvous_(self, deadline), control_(rendezvous_.control()), rank_(self.rank), world_(self.world) {
   begin(Operation::kAllocate, 2 * kSlotBytes);
-  stage_ = share(2 * kSlotBytes, "weft-fabric-stage", deadline);
+  stage_ = share(2 * kSlotBytes, "weft-fabric-stage", Backing::kNow, deadline);
+  const size_t channels = Channels::bytes_for(world_);
+  begin(Operation::kAllocate, channels);
+  // Most runs never send a message, and the pages then never exist.
+  channels_ = std::make_unique<Channels>(share(channels, "weft-fabric-channels", Backing::kLater, deadline), control_);
 }
 
-void Fabric::begin(Operation operation, uint64_t bytes, uint32_t variant) {
-  control_.begin({operation, variant, bytes});
+Fabric::~Fabric() = default;
+
+void Fabric::begin(Operation operation, uint64_t bytes, uint32_t variant, RegionPlace place) {
+  const uint64_t where = place.region == nullptr ? 0 : uint64_t{place.region->number()} << 40 | place.offset;
+  control_.begin({operation, variant, bytes, where});
   compared_ = false;
 }
 
@@ -27,17 +35,17 @@ void Fabric::meet(Deadline deadline) {
   if (!std::exchange(compared_, true)) control_.check_agreement();
 }
 
-Region Fabric::share(size_t bytes, const std::string& name, Deadline deadline) {
+Region Fabric::share(size_t bytes, const std::string& name, Backing backing, Deadline deadline) {
   const size_t stride = whole_pages(bytes), limit = SIZE_MAX / static_cast<size_t>(world_);
   // Too much for all together is refused like too much for one: by the kernel, in rank 0, for every rank.
   const size_t total =
       bytes > SIZE_MAX - kPageBytes || stride > limit ? SIZE_MAX : stride * static_cast<size_t>(world_);
-  return Region(rendezvous_.share_segment(total, name, deadline), bytes, stride, rank_);
+  return Region(rendezvous_.share_segment(total, name, backing, deadline), bytes, stride, rank_, ++num_regions_);
 }
 
 Region Fabric::allocate(size_t bytes, Deadline deadline) {
   begin(Operation::kAllocate, bytes);
-  return share(bytes, "weft-fabric-region", deadline);
+  return share(bytes, "weft-fabric-region", Backing::kNow, deadline);
 }
 
 void Fabric::barrier(Deadline deadline) {
@@ -49,6 +57,18 @@ void Fabric::read(int peer, RegionPlace from, size_t bytes, void* into) const {
   check_root(peer);
   check_place(from, bytes);
   copy_bytes(bytes_at(into), from.of(peer), bytes);
+}
+
+void Fabric::send(const void* data, size_t bytes, int to, int tag, Deadline deadline) {
+  check_root(to);
+  control_.note(Operation::kSend);
+  channels_->send(bytes_at(data), bytes, to, tag, deadline);
+}
+
+void Fabric::receive(void* data, size_t bytes, int from, int tag, Deadline deadline) {
+  check_root(from);
+  control_.note(Operation::kRecv);
+  channels_->receive(bytes_at(data), bytes, from, tag, deadline);
 }
 
 void Fabric::check_place(RegionPlace place, size_t bytes) const {

@@ -9,6 +9,8 @@ namespace {
 
 // Cuts end on cache lines: no two ranks write to one.
 constexpr size_t kLineBytes = 64;
+// Blocks of all ranks together stay in the second-level cache.
+constexpr size_t kBlockBytes = 16 << 10;
 
 }  // namespace
 
@@ -28,10 +30,20 @@ std::vector<const std::byte*> Fabric::shares_at(RegionPlace place, size_t offset
   return shares;
 }
 
-void Fabric::reduce_own_cut(RegionPlace data, size_t count, Elements elements) {
+// Writes the result into the shares of those who want it, block by block: the lines were just read, so they are in the
+// cache, and nobody has to fetch the result once more. No two ranks write the same place, and no rank reads its peers' cuts.
+void Fabric::reduce_own_cut(RegionPlace data, size_t count, Elements elements, int root) {
   const Cut cut = cut_of(rank_, count, elements.type);
-  const size_t offset = cut.first * element_bytes(elements.type);
-  fabric::reduce(data.mine() + offset, shares_at(data, offset), cut.count, elements.type, elements.op);
+  const size_t size = element_bytes(elements.type), block = kBlockBytes / size;
+  for (size_t done = 0; done < cut.count; done += block) {
+    const size_t offset = (cut.first + done) * size, num = std::min(block, cut.count - done);
+    const auto shares = shares_at(data, offset);
+    std::byte* const into = data.of(root == kEveryRank ? rank_ : root) + offset;
+    fabric::reduce(into, shares, num, elements.type, elements.op);
+    for (int peer = 0; peer < world_ && root == kEveryRank; ++peer) {
+      copy_bytes(data.of(peer) + offset, into, num * size);
+    }
+  }
 }
 
 void Fabric::copy_other_cuts(RegionPlace data, size_t count, ElementType type, std::byte* into) const {
@@ -48,11 +60,9 @@ void Fabric::all_reduce(RegionPlace data, size_t count, Elements elements, Deadl
   const size_t bytes = count * element_bytes(elements.type);
   check_place(data, bytes);
   if (bytes <= kSmallBytes) return all_reduce(data.mine(), count, elements, deadline);
-  begin(Operation::kAllReduce, bytes, variant_of(elements));
+  begin(Operation::kAllReduce, bytes, variant_of(elements), data);
   meet(deadline);
-  reduce_own_cut(data, count, elements);
-  meet(deadline);
-  copy_other_cuts(data, count, elements.type, data.mine());
+  reduce_own_cut(data, count, elements, kEveryRank);
   meet(deadline);
 }
 
@@ -61,11 +71,9 @@ void Fabric::reduce(RegionPlace data, size_t count, Elements elements, int root,
   check_place(data, bytes);
   if (bytes <= kSmallBytes) return reduce(data.mine(), count, elements, root, deadline);
   check_root(root);
-  begin(Operation::kReduce, bytes, variant_of(elements, root));
+  begin(Operation::kReduce, bytes, variant_of(elements, root), data);
   meet(deadline);
-  reduce_own_cut(data, count, elements);
-  meet(deadline);
-  if (rank_ == root) copy_other_cuts(data, count, elements.type, data.mine());
+  reduce_own_cut(data, count, elements, root);
   meet(deadline);
 }
 
@@ -74,7 +82,7 @@ void Fabric::reduce_scatter(RegionPlace parts, std::span<const size_t> counts, v
   check_parts(counts);
   const size_t size = element_bytes(elements.type);
   check_place(parts, sum_of(counts) * size);
-  begin(Operation::kReduceScatter, sum_of(counts) * size, variant_of(elements));
+  begin(Operation::kReduceScatter, sum_of(counts) * size, variant_of(elements), parts);
   meet(deadline);
   const size_t count = counts[static_cast<size_t>(rank_)];
   fabric::reduce(into, shares_at(parts, sum_before(counts, rank_) * size), count, elements.type, elements.op);
@@ -84,7 +92,7 @@ void Fabric::reduce_scatter(RegionPlace parts, std::span<const size_t> counts, v
 void Fabric::all_gather(RegionPlace shard, std::span<const size_t> bytes, void* into, Deadline deadline) {
   check_parts(bytes);
   check_place(shard, *std::max_element(bytes.begin(), bytes.end()));
-  begin(Operation::kAllGather, sum_of(bytes));
+  begin(Operation::kAllGather, sum_of(bytes), 0, shard);
   meet(deadline);
   for (int step = 0; step < world_; ++step) {
     const int owner = (rank_ + step) % world_;
@@ -96,7 +104,7 @@ void Fabric::all_gather(RegionPlace shard, std::span<const size_t> bytes, void* 
 void Fabric::all_gather_in_place(RegionPlace whole, std::span<const size_t> bytes, Deadline deadline) {
   check_parts(bytes);
   check_place(whole, sum_of(bytes));
-  begin(Operation::kAllGather, sum_of(bytes), 1);
+  begin(Operation::kAllGather, sum_of(bytes), 1, whole);
   meet(deadline);
   for (int step = 0; step < world_; ++step) {
     const int owner = (rank_ + step) % world_;
@@ -109,41 +117,9 @@ void Fabric::all_gather_in_place(RegionPlace whole, std::span<const size_t> byte
 void Fabric::broadcast(RegionPlace data, size_t bytes, int root, Deadline deadline) {
   check_place(data, bytes);
   check_root(root);
-  begin(Operation::kBroadcast, bytes, static_cast<uint32_t>(root));
+  begin(Operation::kBroadcast, bytes, static_cast<uint32_t>(root), data);
   meet(deadline);
   copy_bytes(data.mine(), data.of(root), bytes);
-  meet(deadline);
-}
-
-void Fabric::all_to_all(RegionPlace parts, size_t bytes_per_rank, void* into, Deadline deadline) {
-  check_place(parts, bytes_per_rank * static_cast<size_t>(world_));
-  begin(Operation::kAllToAll, bytes_per_rank);
-  meet(deadline);
-  for (int step = 0; step < world_; ++step) {
-    const int owner = (rank_ + step) % world_;
-    copy_bytes(bytes_at(into, bytes_per_rank * static_cast<size_t>(owner)),
-               parts.of(owner) + bytes_per_rank * static_cast<size_t>(rank_), bytes_per_rank);
-  }
-  meet(deadline);
-}
-
-void Fabric::gather(RegionPlace shard, size_t bytes, void* into, int root, Deadline deadline) {
-  check_place(shard, bytes);
-  check_root(root);
-  begin(Operation::kGather, bytes, static_cast<uint32_t>(root));
-  meet(deadline);
-  for (int owner = 0; owner < world_ && rank_ == root; ++owner) {
-    copy_bytes(bytes_at(into, bytes * static_cast<size_t>(owner)), shard.of(owner), bytes);
-  }
-  meet(deadline);
-}
-
-void Fabric::scatter(RegionPlace parts, size_t bytes, void* into, int root, Deadline deadline) {
-  check_place(parts, bytes * static_cast<size_t>(world_));
-  check_root(root);
-  begin(Operation::kScatter, bytes, static_cast<uint32_t>(root));
-  meet(deadline);
-  copy_bytes(bytes_at(into), parts.of(root) + bytes * static_cast<size_t>(rank_), bytes);
   meet(deadline);
 }
 

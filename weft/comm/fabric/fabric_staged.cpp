@@ -37,6 +37,12 @@ void Fabric::in_rounds(size_t num_rounds, Deadline deadline, Put put, Take take)
   }
 }
 
+void Fabric::reduce_staged_cut(size_t count, Elements elements) {
+  const Cut cut = cut_of(rank_, count, elements.type);
+  const size_t offset = cut.first * element_bytes(elements.type);
+  fabric::reduce(slot().mine() + offset, shares_at(slot(), offset), cut.count, elements.type, elements.op);
+}
+
 void Fabric::reduce_staged(void* data, size_t count, Elements elements, int root, Deadline deadline) {
   const size_t size = element_bytes(elements.type), bytes = count * size;
   const bool takes = root == kEveryRank || root == rank_;
@@ -52,7 +58,7 @@ void Fabric::reduce_staged(void* data, size_t count, Elements elements, int root
       if (takes) fabric::reduce(into, shares_at(slot(), 0), num, elements.type, elements.op);
       return;
     }
-    reduce_own_cut(slot(), num, elements);
+    reduce_staged_cut(num, elements);
     meet(deadline);
     if (takes) copy_other_cuts(slot(), num, elements.type, into);
   };
@@ -121,56 +127,79 @@ void Fabric::broadcast(void* data, size_t bytes, int root, Deadline deadline) {
   in_rounds(rounds_for(bytes, kSlotBytes), deadline, put, take);
 }
 
-void Fabric::all_to_all(const void* from, size_t bytes_per_rank, void* into, Deadline deadline) {
+void Fabric::all_to_all(const void* from, std::span<const size_t> from_bytes, void* into,
+                        std::span<const size_t> into_bytes, Deadline deadline) {
+  check_parts(from_bytes);
+  check_parts(into_bytes);
   const size_t room = piece_bytes(static_cast<size_t>(world_));
-  begin(Operation::kAllToAll, bytes_per_rank);
+  begin(Operation::kAllToAll, 0);
+  // Sizes are a matter of pairs; the number of rounds is everybody's.
+  const size_t largest = largest_of_all(*std::max_element(from_bytes.begin(), from_bytes.end()), deadline);
   const auto put = [&](size_t round) {
-    const Piece piece = piece_of(bytes_per_rank, round, room);
-    for (size_t part = 0; part < static_cast<size_t>(world_); ++part) {
-      copy_bytes(slot().mine() + room * part, bytes_at(from, bytes_per_rank * part + piece.offset), piece.bytes);
+    for (int part = 0; part < world_; ++part) {
+      const Piece piece = piece_of(from_bytes[static_cast<size_t>(part)], round, room);
+      copy_bytes(slot().mine() + room * static_cast<size_t>(part),
+                 bytes_at(from, sum_before(from_bytes, part) + piece.offset), piece.bytes);
     }
   };
   const auto take = [&](size_t round) {
-    const Piece piece = piece_of(bytes_per_rank, round, room);
     for (int owner = 0; owner < world_; ++owner) {
-      copy_bytes(bytes_at(into, bytes_per_rank * static_cast<size_t>(owner) + piece.offset),
+      const Piece piece = piece_of(into_bytes[static_cast<size_t>(owner)], round, room);
+      copy_bytes(bytes_at(into, sum_before(into_bytes, owner) + piece.offset),
                  slot().of(owner) + room * static_cast<size_t>(rank_), piece.bytes);
     }
   };
-  in_rounds(rounds_for(bytes_per_rank, room), deadline, put, take);
+  in_rounds(rounds_for(largest, room), deadline, put, take);
 }
 
-void Fabric::gather(const void* from, size_t bytes, void* into, int root, Deadline deadline) {
+size_t Fabric::largest_of_all(size_t own, Deadline deadline) {
+  size_t largest = 0;
+  const auto put = [&](size_t) { std::memcpy(slot().mine(), &own, sizeof own); };
+  const auto take = [&](size_t) {
+    for (int owner = 0; owner < world_; ++owner) {
+      size_t theirs = 0;
+      std::memcpy(&theirs, slot().of(owner), sizeof theirs);
+      largest = std::max(largest, theirs);
+    }
+  };
+  in_rounds(1, deadline, put, take);
+  return largest;
+}
+
+void Fabric::gather(const void* from, std::span<const size_t> bytes, void* into, int root, Deadline deadline) {
   check_root(root);
-  begin(Operation::kGather, bytes, static_cast<uint32_t>(root));
+  check_parts(bytes);
+  begin(Operation::kGather, sum_of(bytes), static_cast<uint32_t>(root));
   const auto put = [&](size_t round) {
-    const Piece piece = piece_of(bytes, round, kSlotBytes);
+    const Piece piece = piece_of(bytes[static_cast<size_t>(rank_)], round, kSlotBytes);
     copy_bytes(slot().mine(), bytes_at(from, piece.offset), piece.bytes);
   };
   const auto take = [&](size_t round) {
-    const Piece piece = piece_of(bytes, round, kSlotBytes);
     for (int owner = 0; owner < world_ && rank_ == root; ++owner) {
-      copy_bytes(bytes_at(into, bytes * static_cast<size_t>(owner) + piece.offset), slot().of(owner), piece.bytes);
+      const Piece piece = piece_of(bytes[static_cast<size_t>(owner)], round, kSlotBytes);
+      copy_bytes(bytes_at(into, sum_before(bytes, owner) + piece.offset), slot().of(owner), piece.bytes);
     }
   };
-  in_rounds(rounds_for(bytes, kSlotBytes), deadline, put, take);
+  in_rounds(rounds_for(*std::max_element(bytes.begin(), bytes.end()), kSlotBytes), deadline, put, take);
 }
 
-void Fabric::scatter(const void* from, size_t bytes, void* into, int root, Deadline deadline) {
+void Fabric::scatter(const void* from, std::span<const size_t> bytes, void* into, int root, Deadline deadline) {
   check_root(root);
+  check_parts(bytes);
   const size_t room = piece_bytes(static_cast<size_t>(world_));
-  begin(Operation::kScatter, bytes, static_cast<uint32_t>(root));
+  begin(Operation::kScatter, sum_of(bytes), static_cast<uint32_t>(root));
   const auto put = [&](size_t round) {
-    const Piece piece = piece_of(bytes, round, room);
-    for (size_t part = 0; part < static_cast<size_t>(world_) && rank_ == root; ++part) {
-      copy_bytes(slot().mine() + room * part, bytes_at(from, bytes * part + piece.offset), piece.bytes);
+    for (int part = 0; part < world_ && rank_ == root; ++part) {
+      const Piece piece = piece_of(bytes[static_cast<size_t>(part)], round, room);
+      copy_bytes(slot().mine() + room * static_cast<size_t>(part),
+                 bytes_at(from, sum_before(bytes, part) + piece.offset), piece.bytes);
     }
   };
   const auto take = [&](size_t round) {
-    const Piece piece = piece_of(bytes, round, room);
+    const Piece piece = piece_of(bytes[static_cast<size_t>(rank_)], round, room);
     copy_bytes(bytes_at(into, piece.offset), slot().of(root) + room * static_cast<size_t>(rank_), piece.bytes);
   };
-  in_rounds(rounds_for(bytes, room), deadline, put, take);
+  in_rounds(rounds_for(*std::max_element(bytes.begin(), bytes.end()), room), deadline, put, take);
 }
 
 }  // namespace weft::fabric

@@ -76,7 +76,7 @@ void check_reductions(const Bench& bench, ElementType type, ReduceOp op, size_t 
   EXPECT_EQ(data, is_root ? expected : own);
   bench.fill(own);
   bench.fabric.reduce(bench.place(), count, {type, op}, root, soon());
-  EXPECT_TRUE(!is_root || bench.share(own.size()) == expected);
+  EXPECT_EQ(bench.share(own.size()), is_root ? expected : own);
 
   const auto counts = bench.cut(count);
   const size_t first = before(counts, bench.self()) * size;
@@ -119,33 +119,62 @@ void check_broadcast(const Bench& bench, size_t bytes) {
   }
 }
 
-// all_to_all, and its two halves.
+// all_to_all, and its two halves. Rank a sends a's share of `bytes`, cut as b's would be: sizes that differ by pair.
 void check_exchanges(const Bench& bench, size_t bytes) {
   const size_t world = bench.world(), self = bench.self();
+  const auto size_of = [&](size_t from, size_t to) { return (from + to) % 3 == 0 ? 0 : bytes / (1 + from + 2 * to); };
+  std::vector<std::vector<size_t>> sizes(world, std::vector<size_t>(world));
+  for (size_t from = 0; from < world; ++from)
+    for (size_t to = 0; to < world; ++to) sizes[from][to] = size_of(from, to);
   const auto inputs = inputs_of(bench.fabric.world(), ElementType::kUInt8, bytes * world);
-  const int root = bench.fabric.world() - 1;
-  Bytes crossed, shards;
-  for (const Bytes& input : inputs) {
-    const Bytes mine = part(input, self * bytes, bytes), head = part(input, 0, bytes);
+  std::vector<size_t> from_each(world);
+  Bytes crossed;
+  for (size_t from = 0; from < world; ++from) {
+    from_each[from] = sizes[from][self];
+    const Bytes mine = part(inputs[from], before(sizes[from], self), from_each[from]);
     crossed.insert(crossed.end(), mine.begin(), mine.end());
-    shards.insert(shards.end(), head.begin(), head.end());
   }
-  const Bytes dealt = part(inputs.back(), self * bytes, bytes);
-  bench.fill(inputs[self]);
+  Bytes all(crossed.size());
+  bench.fabric.all_to_all(inputs[self].data(), sizes[self], all.data(), from_each, soon());
+  EXPECT_EQ(all, crossed);
 
-  for (const bool staged : {false, true}) {
-    Bytes all(bytes * world), gathered(bytes * world), own(bytes);
-    const auto& from = inputs[self];
-    staged ? bench.fabric.all_to_all(from.data(), bytes, all.data(), soon())
-           : bench.fabric.all_to_all(bench.place(), bytes, all.data(), soon());
-    EXPECT_EQ(all, crossed);
-    staged ? bench.fabric.gather(from.data(), bytes, gathered.data(), root, soon())
-           : bench.fabric.gather(bench.place(), bytes, gathered.data(), root, soon());
-    EXPECT_EQ(gathered, bench.fabric.rank() == root ? shards : Bytes(bytes * world));
-    staged ? bench.fabric.scatter(from.data(), bytes, own.data(), root, soon())
-           : bench.fabric.scatter(bench.place(), bytes, own.data(), root, soon());
-    EXPECT_EQ(own, dealt);
-  }
+  const int root = bench.fabric.world() - 1;
+  const bool is_root = bench.fabric.rank() == root;
+  const auto parts = bench.cut(bytes);
+  const Bytes own = part(inputs.back(), before(parts, self), parts[self]);
+  Bytes gathered(is_root ? bytes : 0), dealt(parts[self]);
+  bench.fabric.gather(own.data(), parts, gathered.data(), root, soon());
+  EXPECT_EQ(gathered, is_root ? part(inputs.back(), 0, bytes) : Bytes());
+  bench.fabric.scatter(is_root ? inputs.back().data() : nullptr, parts, dealt.data(), root, soon());
+  EXPECT_EQ(dealt, own);
+}
+
+// A ring of messages, small and larger than a channel, the tags received in another order than sent.
+void check_messages(const Bench& bench, size_t bytes) {
+  if (bench.world() == 1) return;
+  const int world = bench.fabric.world(), next = (bench.fabric.rank() + 1) % world;
+  const int last = (bench.fabric.rank() + world - 1) % world;
+  const Bytes own = elements_of(ElementType::kUInt8, bytes, bench.self());
+  const Bytes theirs = elements_of(ElementType::kUInt8, bytes, static_cast<uint64_t>(last));
+  Bytes first(bytes), second(1), third(bytes);
+  // Rank 0 hears before it speaks: a circle of ranks that all send a long message would wait for each other.
+  const auto hear = [&] {
+    bench.fabric.receive(second.data(), 1, last, 2, soon());
+    bench.fabric.receive(first.data(), bytes, last, 1, soon());
+    bench.fabric.receive(third.data(), bytes, last, 1, soon());
+  };
+  const auto speak = [&] {
+    bench.fabric.send(own.data(), bytes, next, 1, soon());
+    const std::byte note{static_cast<uint8_t>(bench.self())};
+    bench.fabric.send(&note, 1, next, 2, soon());
+    bench.fabric.send(own.data(), bytes, next, 1, soon());
+  };
+  if (bench.self() == 0) hear();
+  speak();
+  if (bench.self() != 0) hear();
+  EXPECT_EQ(first, theirs);
+  EXPECT_EQ(third, theirs);
+  EXPECT_EQ(second.front(), std::byte{static_cast<uint8_t>(last)});
 }
 
 void check_everything(const Membership& self, std::span<const ElementType> types) {
@@ -160,6 +189,7 @@ void check_everything(const Membership& self, std::span<const ElementType> types
     check_gathers(bench, count);
     check_broadcast(bench, count);
     check_exchanges(bench, count);
+    check_messages(bench, count);
   }
   fabric.barrier(soon());
 }
@@ -224,6 +254,33 @@ TEST(Fabric, ReadsAPeersShare) {
     }
     EXPECT_THROW(fabric.read(0, region.at(1001), 4000, nullptr), Error);
     fabric.barrier(soon());
+  });
+}
+
+TEST(Fabric, AMessageOfAnotherSizeIsRefused) {
+  const std::string run = fresh_run_id();
+  run_ranks_as_threads(2, [&](RankContext& ctx) {
+    Fabric fabric({run, ctx.rank(), 2}, soon());
+    Bytes data(16);
+    if (ctx.rank() == 0) fabric.send(data.data(), 16, 1, 0, soon());
+    if (ctx.rank() == 1) {
+      EXPECT_THROW(fabric.receive(data.data(), 8, 0, 0, soon()), Error);
+    }
+    fabric.barrier(soon());
+  });
+}
+
+TEST(Fabric, AShareAndForeignMemoryInOneCallAreToldApart) {
+  const std::string run = fresh_run_id();
+  run_ranks_as_threads(2, [&](RankContext& ctx) {
+    Fabric fabric({run, ctx.rank(), 2}, soon());
+    const Region region = fabric.allocate(1 << 20, soon());
+    Bytes foreign(1 << 20);
+    const auto call = [&] {
+      if (ctx.rank() == 0) return fabric.broadcast(region.at(0), 1 << 20, 0, soon());
+      fabric.broadcast(foreign.data(), 1 << 20, 0, soon());
+    };
+    EXPECT_THROW(call(), Error);
   });
 }
 

@@ -14,7 +14,7 @@ namespace weft::fabric {
 namespace {
 
 constexpr uint64_t kMagic = 0x7765'6674'2066'6162;  // "weft fab"
-constexpr uint32_t kProtocol = 1;                   // messages and control block
+constexpr uint32_t kProtocol = 2;                   // messages and control block
 
 struct Hello {
   uint64_t magic = kMagic;
@@ -151,12 +151,12 @@ void Rendezvous::attend(const Membership& self, Deadline deadline) {
   sockets_.push_back(std::move(socket));
 }
 
-Segment Rendezvous::share_segment(size_t bytes, const std::string& name, Deadline deadline) {
+Segment Rendezvous::share_segment(size_t bytes, const std::string& name, Backing backing, Deadline deadline) {
   Segment segment;
   control_->publish_code(0);
   try {
     segment = control_->rank() == 0 ? hand_out(bytes, name) : take_in(bytes, deadline);
-    if (segment.bytes() > 0) {
+    if (segment.bytes() > 0 && backing == Backing::kNow) {
       const size_t share = bytes / static_cast<size_t>(control_->world());
       segment.populate(share * static_cast<size_t>(control_->rank()), share);
     }

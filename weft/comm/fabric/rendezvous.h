@@ -18,6 +18,9 @@
 
 namespace weft::fabric {
 
+// Whether the pages of a segment are had now, or one by one when they are touched.
+enum class Backing { kNow, kLater };
+
 struct Membership {
   std::string run_id;  // any text, the same in every rank; a group within a run takes a name of its own
   int rank = 0;
@@ -32,7 +35,7 @@ class Rendezvous {
 
   // Gives every rank the same fresh segment, made by rank 0, and mapped. All ranks must call it, with equal bytes, inside
   // a call begun on the control block. Where it fails in one rank it throws the same IoError in all, and the fabric lives.
-  Segment share_segment(size_t bytes, const std::string& name, Deadline deadline);
+  Segment share_segment(size_t bytes, const std::string& name, Backing backing, Deadline deadline);
 
  private:
   void host(const Membership& self, Deadline deadline);

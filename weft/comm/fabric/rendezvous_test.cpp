@@ -68,7 +68,7 @@ TEST(Rendezvous, RanksOfOneRunFindEachOtherAndNoOther) {
     Rendezvous rendezvous(self, soon());
     Control& control = rendezvous.control();
     control.begin({Operation::kAllocate, 0, 3 * 4096});
-    const Segment segment = rendezvous.share_segment(size_t{3} * 4096, "weft-fabric-test", soon());
+    const Segment segment = rendezvous.share_segment(size_t{3} * 4096, "weft-fabric-test", Backing::kNow, soon());
     segment.data()[self.rank] = static_cast<std::byte>(ctx.rank() + 1);
     control.begin({Operation::kBarrier});
     control.barrier(soon());

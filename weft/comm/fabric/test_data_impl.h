@@ -2,7 +2,6 @@
 // left behind.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <atomic>
