@@ -43,7 +43,7 @@ std::string_view to_text(WriteUnit value) {
 }
 
 std::string_view to_text(Transport value) {
-  constexpr std::string_view kTexts[] = {"auto", "fabric", "gloo", "nccl"};
+  constexpr std::string_view kTexts[] = {"auto", "shm", "gloo", "nccl"};
   return kTexts[static_cast<size_t>(value)];
 }
 

@@ -38,7 +38,7 @@ std::string_view to_text(WriterType value);
 enum class WriteUnit { kReplica, kSocket, kMachine };
 std::string_view to_text(WriteUnit value);
 
-enum class Transport { kAuto, kFabric, kGloo, kNccl };
+enum class Transport { kAuto, kShm, kGloo, kNccl };
 std::string_view to_text(Transport value);
 
 // Where parameter shards live. Stage 3.
