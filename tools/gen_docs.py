@@ -38,7 +38,7 @@ NOT_READ = {"tools/gen_docs.py", "tests/house/docs_test.py"}
 # Names that count wherever they stand as a text of their own: some are read through a helper, environment("TERM").
 OURS = r"WEFT_[A-Z][A-Z0-9_]*|GLIBC_TUNABLES|NO_COLOR|COLUMNS|TERM|LC_ALL|LC_CTYPE|LANG|PATH"
 READ_OR_SET = re.compile(
-    r"\b(?P<call>(?:secure_)?getenv|(?:un)?setenv|putenv)\(\s*\"(?P<called>[A-Za-z_]\w*)"
+    r"\b(?P<call>(?:secure_)?getenv|lookup|(?:un)?setenv|putenv)\(\s*\"(?P<called>[A-Za-z_]\w*)"
     r"|\bos\.environ(?:\.(?:get|pop|setdefault)\(|\[)\s*[\"'](?P<environ>\w+)"
     rf"|[\"'](?P<literal>{OURS})(?:=[^\"']*)?[\"']"
 )
@@ -91,7 +91,7 @@ def names_in(name: str, text: str) -> set[str]:
         for match in pattern.finditer(text):
             groups = {key: value for key, value in match.groupdict().items() if value}
             call = groups.pop("call", "")
-            is_read = call.endswith("getenv") or "environ" in groups
+            is_read = call.endswith(("getenv", "lookup")) or "environ" in groups
             (reads if is_read else others).update(groups.values())
     return reads - others if TEST_FILE.search(name) else reads | others
 

@@ -1,0 +1,199 @@
+#include "weft/comm/hierarchical_group.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "weft/base/check.h"
+#include "weft/base/text.h"
+#include "weft/comm/host_group.h"
+#include "weft/comm/host_layout.h"
+#include "weft/comm/peer_lost.h"
+
+namespace weft::comm {
+namespace {
+
+// Long enough that the leaders' exchange hides a host's sum, short enough that the first one does not keep the wire waiting.
+constexpr int64_t kChunkBytes = 4 << 20;
+
+void divide(const at::Tensor& sum, int by) {
+  if (sum.is_floating_point()) {
+    sum.div_(by);
+  } else {
+    sum.div_(by, "trunc");
+  }
+}
+
+class HierarchicalGroup final : public HostGroup {
+ public:
+  HierarchicalGroup(std::shared_ptr<Group> flat, std::shared_ptr<Group> local, HostLayout layout)
+      : HostGroup(flat->name(), flat->rank(), flat->world(), flat->deadline_s()),
+        layout_(std::move(layout)),
+        host_(layout_.host_of(flat->rank())),
+        flat_(std::move(flat)),
+        local_(std::move(local)) {
+    if (leads()) leaders_ = flat_->split(layout_.leaders(), "leaders");
+  }
+  ~HierarchicalGroup() override { stop(); }
+
+  std::string_view transport() const override { return "shm+gloo"; }
+  at::Tensor allocate(int64_t count, at::ScalarType type) override { return local_->allocate(count, type); }
+  std::shared_ptr<Group> split(const std::vector<int>& ranks, const std::string& name) override;
+
+ private:
+  bool leads() const { return local_->rank() == 0; }
+
+  void execute(const Collective& call, uint64_t sequence, Deadline deadline) override;
+  void dispatch(const Collective& call);
+  void all_reduce(const Collective& call);
+  void reduce(const Collective& call);
+  void broadcast(const Collective& call);
+  void reduce_scatter(const Collective& call);
+  void all_gather(const Collective& call);
+  void barrier();
+
+  // The host's sum of a chunk in its leader; for max and min the same with that.
+  void sum_in_host(const at::Tensor& chunk, ReduceOp op) { local_->reduce(chunk, 0, within(op)); }
+  static ReduceOp within(ReduceOp op) { return op == ReduceOp::kMean ? ReduceOp::kSum : op; }
+  void finish_mean(const at::Tensor& sum, ReduceOp op) const {
+    if (op == ReduceOp::kMean) divide(sum, world());
+  }
+  [[noreturn]] void throw_cause(PeerLost found);
+
+  const HostLayout layout_;
+  const int host_;
+  const std::shared_ptr<Group> flat_;
+  std::shared_ptr<Group> local_, leaders_;  // leaders_: of leaders only
+};
+
+void HierarchicalGroup::execute(const Collective& call, uint64_t /*sequence*/, Deadline /*deadline*/) {
+  try {
+    dispatch(call);
+  } catch (const PeerLost& lost) {
+    throw_cause(lost);
+  }
+}
+
+// Whoever gave up inside may itself be a consequence. The network group watches all ranks: it knows who went first, and where
+// nobody did, the meeting shows who is not coming.
+void HierarchicalGroup::throw_cause(PeerLost found) {
+  Loss loss = found.loss();
+  if (local_ && loss.group == local_->name()) loss.rank = layout_.ranks_of(host_)[static_cast<size_t>(loss.rank)];
+  if (leaders_ && loss.group == leaders_->name()) loss.rank = layout_.leaders()[static_cast<size_t>(loss.rank)];
+  loss.group = name();
+  // Our neighbours need not wait for us until their deadline.
+  local_.reset();
+  leaders_.reset();
+  flat_->barrier();
+  throw PeerLost(std::move(loss));
+}
+
+void HierarchicalGroup::dispatch(const Collective& call) {
+  const bool by_blocks = layout_.is_contiguous();
+  switch (call.operation) {
+    case Operation::kBarrier: return barrier();
+    case Operation::kAllReduce: return all_reduce(call);
+    case Operation::kReduce: return reduce(call);
+    case Operation::kBroadcast: return broadcast(call);
+    case Operation::kReduceScatter: return by_blocks ? reduce_scatter(call) : flat_->run(call);
+    case Operation::kAllGather: return by_blocks ? all_gather(call) : flat_->run(call);
+    default: return flat_->run(call);
+  }
+}
+
+void HierarchicalGroup::barrier() {
+  local_->barrier();
+  if (leads()) leaders_->barrier();
+  local_->barrier();
+}
+
+// The leader's exchange of one chunk runs while the host sums the next; all ranks of a host take the same steps in the same
+// order: sum 0, sum 1, share 0, sum 2, share 1, ...
+void HierarchicalGroup::all_reduce(const Collective& call) {
+  const at::Tensor data = call.input.view({-1});
+  const int64_t step = std::max<int64_t>(1, kChunkBytes / data.element_size());
+  const int64_t num_chunks = std::max<int64_t>(1, (data.numel() + step - 1) / step);
+  const auto chunk = [&](int64_t i) { return data.slice(0, i * step, std::min(data.numel(), (i + 1) * step)); };
+  Work under_way;
+  for (int64_t i = 0; i <= num_chunks; ++i) {
+    Work before = under_way;
+    if (i < num_chunks) {
+      sum_in_host(chunk(i), call.reduce_op);
+      if (leads()) under_way = leaders_->start(comm::all_reduce(chunk(i), within(call.reduce_op)));
+    }
+    if (i == 0) continue;
+    before.wait();
+    if (leads()) finish_mean(chunk(i - 1), call.reduce_op);
+    local_->broadcast(chunk(i - 1), 0);
+  }
+}
+
+void HierarchicalGroup::reduce(const Collective& call) {
+  const int root_host = layout_.host_of(call.peer), root = layout_.local_rank_of(call.peer);
+  // Only the root's data may change, and the leader's would.
+  const at::Tensor sum = leads() ? call.input.clone() : call.input;
+  sum_in_host(sum, call.reduce_op);
+  if (leads()) leaders_->reduce(sum, root_host, within(call.reduce_op));
+  if (host_ != root_host) return;
+  if (leads()) finish_mean(sum, call.reduce_op);
+  if (leads() && root != 0) local_->send(sum, root);
+  if (leads() && root == 0) call.output.copy_(sum);
+  if (rank() == call.peer && root != 0) local_->recv(call.output, 0);
+}
+
+void HierarchicalGroup::broadcast(const Collective& call) {
+  const int root_host = layout_.host_of(call.peer);
+  if (host_ == root_host) local_->broadcast(call.input, layout_.local_rank_of(call.peer));
+  if (leads()) leaders_->broadcast(call.input, root_host);
+  if (host_ != root_host) local_->broadcast(call.input, 0);
+}
+
+void HierarchicalGroup::reduce_scatter(const Collective& call) {
+  const at::Tensor sum = leads() ? call.input.clone() : call.input;
+  sum_in_host(sum, call.reduce_op);
+  const auto per_host = layout_.per_host(call.input_counts);
+  const auto own = layout_.of_host(call.input_counts, host_);
+  at::Tensor block;
+  if (leads()) {
+    block = at::empty({per_host[static_cast<size_t>(host_)]}, sum.options());
+    leaders_->run(comm::reduce_scatter(sum, block, within(call.reduce_op), per_host));
+    finish_mean(block, call.reduce_op);
+  }
+  local_->run(comm::scatter(block, call.output, 0, own));
+}
+
+void HierarchicalGroup::all_gather(const Collective& call) {
+  const auto per_host = layout_.per_host(call.output_counts);
+  at::Tensor block;
+  if (leads()) block = at::empty({per_host[static_cast<size_t>(host_)]}, call.output.options());
+  local_->run(comm::gather(call.input, block, 0, layout_.of_host(call.output_counts, host_)));
+  if (leads()) leaders_->run(comm::all_gather(block, call.output, per_host));
+  local_->broadcast(call.output, 0);
+}
+
+std::shared_ptr<Group> HierarchicalGroup::split(const std::vector<int>& ranks, const std::string& name) {
+  rank_among(ranks, *this);
+  std::vector<int> hosts, neighbours;
+  for (const int rank : ranks) {
+    hosts.push_back(layout_.host_of(rank));
+    if (hosts.back() == host_) neighbours.push_back(layout_.local_rank_of(rank));
+  }
+  const HostLayout part(numbered_by_appearance(hosts));
+  if (part.num_hosts() == 1) return local_->split(neighbours, name);
+  auto flat = flat_->split(ranks, name);
+  if (part.num_hosts() == flat->world()) return flat;
+  auto local = local_->split(neighbours, cat(name, "/", host_));
+  return std::make_shared<HierarchicalGroup>(std::move(flat), std::move(local), part);
+}
+
+}  // namespace
+
+std::shared_ptr<Group> make_hierarchical_group(std::shared_ptr<Group> flat, std::shared_ptr<Group> local,
+                                               const std::vector<int>& host_of) {
+  HostLayout layout(host_of);
+  WEFT_CHECK_GT(layout.num_hosts(), 1);
+  return std::make_shared<HierarchicalGroup>(std::move(flat), std::move(local), std::move(layout));
+}
+
+}  // namespace weft::comm

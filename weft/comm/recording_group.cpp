@@ -1,0 +1,218 @@
+#include "weft/comm/recording_group.h"
+
+#include <atomic>
+#include <numeric>
+#include <set>
+
+#include "weft/base/error.h"
+#include "weft/base/log.h"
+#include "weft/comm/call_traits.h"
+#include "weft/comm/wrapped_group.h"
+#include "weft/monitor/flight_dump.h"
+
+namespace weft::comm {
+namespace {
+
+// Of a reason: the first line says it.
+std::string first_line(const std::exception& error) {
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) {
+    const ErrorText& text = ours->text();
+    return text.what.empty() ? text.title : cat(text.title, ": ", text.what.substr(0, text.what.find('\n')));
+  }
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+// An asynchronous call on its way. Knows its entry, not its group: it may outlive that.
+class RecordedWork final : public WorkState {
+ public:
+  RecordedWork(Work work, std::weak_ptr<FlightLog> log, uint64_t id, const void* group)
+      : work_(std::move(work)), log_(std::move(log)), id_(id), group_(group) {}
+
+  uint64_t id() const { return id_; }
+  const void* group() const { return group_; }
+
+  bool done() override {
+    const auto log = log_.lock();
+    return log ? settle(log->recorder()) : work_.done();
+  }
+
+  void wait(Deadline deadline) override {
+    try {
+      work_.wait(deadline);
+    } catch (const std::exception& error) {
+      // A wait that was too short leaves the work as it is.
+      if (work_.done()) failed(error);
+      throw;
+    }
+    if (const auto log = log_.lock()) end(log->recorder(), FlightState::kFinished);
+  }
+
+  int64_t finished_ns() override { return work_.finished_ns(); }
+
+  // True once it has ended, in the record too. Only a wait tells whether it ended well.
+  bool settle(FlightRecorder& recorder) {
+    if (!work_.done()) return false;
+    if (ended_) return true;
+    try {
+      work_.wait();
+      end(recorder, FlightState::kFinished);
+    } catch (const std::exception&) {
+      end(recorder, FlightState::kFailed);
+    }
+    return true;
+  }
+
+ private:
+  void failed(const std::exception& error) {
+    const auto log = log_.lock();
+    if (!log) return;
+    end(log->recorder(), FlightState::kFailed);
+    log->dump_once(first_line(error));
+  }
+
+  // The first to see the end takes it down, so that the time is the nearest to it.
+  void end(FlightRecorder& recorder, FlightState state) {
+    if (ended_.exchange(true)) return;
+    if (state == FlightState::kFailed) {
+      recorder.fail(id_);
+    } else {
+      recorder.finish(id_);
+    }
+  }
+
+  const Work work_;
+  const std::weak_ptr<FlightLog> log_;
+  const uint64_t id_;
+  const void* const group_;  // told apart only, never followed
+  std::atomic<bool> ended_ = false;
+};
+
+FlightLog::FlightLog(FlightOwner owner, std::string folder, Env& env)
+    : recorder_(std::move(owner)), folder_(std::move(folder)), env_(env) {}
+
+FlightLog::~FlightLog() = default;
+
+void FlightLog::watch(std::shared_ptr<RecordedWork> work) {
+  {
+    const std::scoped_lock lock(mutex_);
+    pending_.push_back(std::move(work));
+  }
+  settle();
+}
+
+void FlightLog::settle() {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(pending_, [&](const auto& work) { return work->settle(recorder_); });
+  std::set<const void*> busy;
+  for (const auto& work : pending_) {
+    if (busy.insert(work->group()).second) recorder_.start(work->id());
+  }
+}
+
+void FlightLog::dump_once(const std::string& reason) noexcept {
+  try {
+    settle();
+    const std::scoped_lock lock(mutex_);
+    if (dumped_ || folder_.empty()) return;
+    dumped_ = true;
+    write_flight_dump(env_, folder_, recorder_.dump(reason));
+  } catch (const std::exception& error) {
+    log_warn("the flight recorder could not be written to ", folder_, ": ", first_line(error));
+  }
+}
+
+namespace {
+
+class RecordingGroup final : public WrappedGroup {
+ public:
+  RecordingGroup(std::shared_ptr<Group> inner, std::shared_ptr<FlightLog> log, std::vector<int64_t> world_ranks)
+      : WrappedGroup(std::move(inner)), log_(std::move(log)), world_ranks_(std::move(world_ranks)) {
+    entry_.group = name();
+    entry_.transport = transport();
+    log_->recorder().add_group(name(), world_ranks_);
+  }
+
+  at::Tensor allocate(int64_t count, at::ScalarType type) override {
+    entry_.bytes = static_cast<uint64_t>(count) * c10::elementSize(type);
+    entry_.reduce_op.clear();
+    entry_.peer = -1;
+    const uint64_t id = begin(Operation::kAllocate, type, FlightState::kStarted);
+    try {
+      at::Tensor tensor = WrappedGroup::allocate(count, type);
+      log_->recorder().finish(id);
+      return tensor;
+    } catch (const IoError&) {
+      // Memory was refused, to all ranks alike, and the group goes on: nothing to look into after the end.
+      log_->recorder().fail(id);
+      throw;
+    } catch (const std::exception& error) {
+      failed(id, error);
+      throw;
+    }
+  }
+
+ private:
+  Work launch(const Collective& call, Launch how) override {
+    entry_.bytes = static_cast<uint64_t>(call.bytes());
+    entry_.reduce_op = uses_reduce_op(call.operation) ? reduce_op_name(call.reduce_op) : "";
+    entry_.peer = call.peer;
+    const uint64_t id =
+        begin(call.operation, call.dtype(), how == Launch::kAsync ? FlightState::kQueued : FlightState::kStarted);
+    try {
+      const Work work = pass_on(call, how);
+      return how == Launch::kAsync ? follow(work, id) : finished(work, id);
+    } catch (const std::exception& error) {
+      failed(id, error);
+      throw;
+    }
+  }
+
+  uint64_t begin(Operation operation, at::ScalarType type, FlightState state) {
+    entry_.operation = fabric::name_of(operation);
+    entry_.dtype = operation == Operation::kBarrier ? "" : c10::toString(type);
+    entry_.sequence = is_point_to_point(operation) ? ++num_messages_ : ++num_collectives_;
+    entry_.state = state;
+    return log_->recorder().begin(entry_);
+  }
+
+  Work finished(const Work& work, uint64_t id) {
+    work.wait();
+    log_->recorder().finish(id);
+    return work;
+  }
+
+  Work follow(const Work& work, uint64_t id) {
+    const auto recorded = std::make_shared<RecordedWork>(work, log_, id, this);
+    log_->watch(recorded);
+    return Work(recorded);
+  }
+
+  void failed(uint64_t id, const std::exception& error) {
+    log_->recorder().fail(id);
+    log_->dump_once(first_line(error));
+  }
+
+  std::shared_ptr<Group> wrap(std::shared_ptr<Group> part, const std::vector<int>& ranks) override {
+    std::vector<int64_t> in_world;
+    for (const int rank : ranks) in_world.push_back(world_ranks_[static_cast<size_t>(rank)]);
+    return std::make_shared<RecordingGroup>(std::move(part), log_, std::move(in_world));
+  }
+
+  const std::shared_ptr<FlightLog> log_;
+  const std::vector<int64_t> world_ranks_;
+  FlightEntry entry_;  // filled in anew for each call; its texts keep their memory
+  uint64_t num_collectives_ = 0, num_messages_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<Group> make_recording_group(std::shared_ptr<Group> inner, std::shared_ptr<FlightLog> log) {
+  std::vector<int64_t> ranks(static_cast<size_t>(inner->world()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return std::make_shared<RecordingGroup>(std::move(inner), std::move(log), std::move(ranks));
+}
+
+}  // namespace weft::comm

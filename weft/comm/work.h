@@ -1,0 +1,46 @@
+// A collective under way.
+//
+// wait() returns when the result may be used: on CPU when it is there; on CUDA the current stream is made to wait for it
+// and the host goes on. It throws what the collective died of (PeerLost, IoError, Error), every time it is called.
+// A Work may be dropped: the collective goes on, and its tensors are held until it ends.
+//
+// Ownership: a handle, copies share the state. Threads: any may ask. Failure: see wait().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "weft/base/clock.h"
+
+namespace weft::comm {
+
+class WorkState {
+ public:
+  WorkState() = default;
+  virtual ~WorkState() = default;
+  WorkState(const WorkState&) = delete;
+  WorkState& operator=(const WorkState&) = delete;
+
+  virtual bool done() = 0;
+  virtual void wait(Deadline deadline) = 0;
+  // As now_ns(); 0 while it is not done. On CUDA: when the host saw it done.
+  virtual int64_t finished_ns() = 0;
+};
+
+class Work {
+ public:
+  Work() = default;  // done, since nothing was to do
+  explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
+
+  bool done() const { return !state_ || state_->done(); }
+  // Its own deadline is the group's, counted from when it began; a shorter one here is an Error, and the work goes on.
+  void wait(Deadline deadline = Deadline::never()) const {
+    if (state_) state_->wait(deadline);
+  }
+  int64_t finished_ns() const { return state_ ? state_->finished_ns() : 0; }
+
+ private:
+  std::shared_ptr<WorkState> state_;
+};
+
+}  // namespace weft::comm
