@@ -19,13 +19,21 @@ constexpr double kFlushSeconds = 1;
 OutputOptions output_options(const LaunchSpec& spec) {
   return {.prefix = spec.prefix,
           .colour_out = detect_terminal(STDOUT_FILENO).colour,
-          .colour_err = detect_terminal(STDERR_FILENO).colour};
+          .colour_err = detect_terminal(STDERR_FILENO).colour,
+          .framed = spec.is_agent};
 }
+
+Deadline earlier(const Deadline& a, const Deadline& b) { return a.remaining() < b.remaining() ? a : b; }
 
 }  // namespace
 
-Attempt::Attempt(const LaunchSpec& spec, int number, int port, SignalWatch& signals)
-    : spec_(spec), number_(number), signals_(signals), pump_(output_options(spec)), group_(spec, number, port, pump_) {}
+Attempt::Attempt(const LaunchSpec& spec, int number, int port, SignalWatch& signals, AgentLink* link)
+    : spec_(spec),
+      number_(number),
+      signals_(signals),
+      link_(link),
+      pump_(output_options(spec)),
+      group_(spec, number, port, pump_) {}
 
 void Attempt::run() {
   while (!swept_ || !(pump_.drained() || hurry_)) turn();
@@ -36,17 +44,31 @@ void Attempt::run() {
 void Attempt::turn() {
   polled_.clear();
   polled_.push_back({signals_.fd(), POLLIN, 0});
+  polled_.push_back(link_ == nullptr ? pollfd{-1, 0, 0} : link_->watched());
+  const size_t num_before_group = polled_.size();
   group_.watch(polled_);
   const size_t num_before_pump = polled_.size();
   pump_.watch(polled_);
-  ::poll(polled_.data(), polled_.size(), deadline_.poll_ms());
+  const Deadline silence = link_ == nullptr ? Deadline::never() : link_->silence();
+  ::poll(polled_.data(), polled_.size(), earlier(deadline_, silence).poll_ms());
 
   const std::span<const pollfd> all = polled_;
   while (const auto number = signals_.take()) on_signal(*number);
+  if (link_ != nullptr) on_orders(link_->take(all[1]));
   pump_.serve(all.subspan(num_before_pump));
-  on_ends(group_.note_ends(all.subspan(1, num_before_pump - 1)));
+  on_ends(group_.note_ends(all.subspan(num_before_group, num_before_pump - num_before_group)));
   if (deadline_.expired()) on_deadline();
   if (group_.all_ended() && !swept_) sweep();
+}
+
+void Attempt::on_orders(const Orders& orders) {
+  for (const int number : orders.signals) {
+    // A failure here and the order to end that follows it, or failed ranks on two hosts: no reason to hurry.
+    if (!asked_to_end_) on_signal(number);
+  }
+  hurry_ = hurry_ || orders.kill;
+  if (orders.kill) group_.kill();
+  for (int i = 0; i < orders.num_beats; ++i) pump_.send({.kind = FrameKind::kBeat});
 }
 
 void Attempt::on_signal(int number) {
@@ -55,18 +77,27 @@ void Attempt::on_signal(int number) {
   // They were asked already, by the first signal or after a failure; somebody does not want to wait.
   hurry_ = asked_to_end_ || swept_;
   if (hurry_) return group_.kill();
-  say(cat("SIG", ::sigabbrev_np(number), ": passed on to the ranks; those that still run in ",
-          format_duration(spec_.grace), " are killed (a second signal: at once)"));
+  // An agent leaves the words to the one who started it: many hosts would say the same.
+  if (link_ == nullptr)
+    say(cat("SIG", ::sigabbrev_np(number), ": passed on to the ranks; those that still run in ",
+            format_duration(spec_.grace), " are killed (a second signal: at once)"));
   ask_to_end(number);
 }
 
 void Attempt::on_ends(const std::vector<size_t>& ended) {
   if (first_failure_ || interrupted_by_) return;
   first_failure_ = first_of(group_.ends(), ended);
-  if (!first_failure_ || group_.all_ended()) return;
+  if (!first_failure_) return;
+  if (link_ != nullptr) send_failure();
+  if (group_.all_ended()) return;
   const RankEnd& end = group_.ends()[*first_failure_];
-  say(cat("rank ", end.rank, " failed (", end.status->describe(), "): ending the other ranks"));
+  if (link_ == nullptr) say(cat("rank ", end.rank, " failed (", end.status->describe(), "): ending the other ranks"));
   ask_to_end(SIGTERM);
+}
+
+void Attempt::send_failure() {
+  const std::string bytes = bytes_of_end(group_.ends()[*first_failure_]);
+  pump_.send({.kind = FrameKind::kFailure, .bytes = bytes});
 }
 
 void Attempt::ask_to_end(int signal) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "weft/base/clock.h"
+#include "weft/launcher/agent_link.h"
 #include "weft/launcher/first_failure.h"
 #include "weft/launcher/launch_spec.h"
 #include "weft/launcher/output_pump.h"
@@ -18,8 +19,9 @@ namespace weft::launcher {
 
 class Attempt {
  public:
-  // Starts the ranks.
-  Attempt(const LaunchSpec& spec, int number, int port, SignalWatch& signals);
+  // Starts the ranks. An agent's attempt obeys the orders from its `link` as it does signals, and sends what happens in
+  // frames; spec.is_agent says the same.
+  Attempt(const LaunchSpec& spec, int number, int port, SignalWatch& signals, AgentLink* link = nullptr);
 
   void run();
 
@@ -30,8 +32,10 @@ class Attempt {
 
  private:
   void turn();
+  void on_orders(const Orders& orders);
   void on_signal(int number);
   void on_ends(const std::vector<size_t>& ended);
+  void send_failure();
   void on_deadline();
   void ask_to_end(int signal);
   void sweep();
@@ -40,6 +44,7 @@ class Attempt {
   const LaunchSpec& spec_;
   const int number_;
   SignalWatch& signals_;
+  AgentLink* const link_;
   OutputPump pump_;
   RankGroup group_;
   std::vector<pollfd> polled_;

@@ -48,11 +48,13 @@ int exit_code_of(const ExitStatus& status) { return status.signal != 0 ? kSignal
 
 std::string describe(const Failure& failure) {
   const RankEnd& end = failure.end;
-  std::string out = cat("error: rank ", end.rank, " of ", failure.world, " failed: ", cause_of(*end.status), "\n");
+  const std::string place = end.host.empty() ? "" : cat(" on host ", end.host);
+  std::string out = cat("error: rank ", end.rank, " of ", failure.world, place, " failed: ");
+  out += cat(cause_of(*end.status), "\n");
   out += cat("  what:  pid ", end.pid, " ended after ", duration_of(end.seconds));
   if (failure.max_restarts > 0) out += cat(", in attempt ", failure.attempt + 1, " of ", failure.max_restarts + 1);
   out += failure.world > 1 ? "; the other ranks were ended\n" : "\n";
-  if (!failure.log.empty()) out += cat("  where: ", failure.log, "\n");
+  if (!failure.log.empty()) out += cat("  where: ", failure.log, place, "\n");
   out += fix_of(*end.status);
   if (failure.last_lines.empty()) return out;
   out += failure.log.empty() ? "  its last lines on standard error:\n" : "  the last lines of its log:\n";

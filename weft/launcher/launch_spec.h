@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct LaunchSpec {
   std::vector<std::string> argv = {};  // the program and its arguments
   int num_local = 1;                   // ranks on this host
   int num_hosts = 1, host_rank = 0;
+  std::vector<int> ranks_per_host = {};  // of all hosts where they differ; empty: num_local on each
   std::string master_addr = "127.0.0.1";
   std::optional<int> master_port = {};  // nothing: one host chooses a free one, several take kDefaultMasterPort
   int max_restarts = 0;
@@ -26,10 +28,19 @@ struct LaunchSpec {
   bool bind_cores = false;
   std::string run_id = {};  // one name for all attempts; the same on all hosts
 
-  int world() const { return num_local * num_hosts; }
-  int rank_of(int local_rank) const { return host_rank * num_local + local_rank; }
+  // We start these ranks for a `weft run` on another host: what they print goes there, and standard input is its voice.
+  bool is_agent = false;
+
+  int world() const { return ranks_before(num_hosts); }
+  int rank_of(int local_rank) const { return ranks_before(host_rank) + local_rank; }
   // One rank alone keeps our own streams: a terminal stays a terminal for it.
-  bool forwards_output() const { return log_dir.empty() && num_local > 1; }
+  bool forwards_output() const { return log_dir.empty() && (num_local > 1 || is_agent); }
+
+ private:
+  int ranks_before(int host) const {
+    if (ranks_per_host.empty()) return host * num_local;
+    return std::accumulate(ranks_per_host.begin(), ranks_per_host.begin() + host, 0);
+  }
 };
 
 }  // namespace weft::launcher

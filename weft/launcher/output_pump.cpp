@@ -65,13 +65,31 @@ bool OutputPump::take(Source& source) {
   const ssize_t got = retry_interrupted([&] { return ::read(source.pipe.get(), buffer.data(), buffer.size()); });
   if (got < 0 && errno == EAGAIN) return false;
   if (got < 0) throw IoError("read what a rank prints", "", errno);
-  const auto on_line = [&](std::string_view line) { show(source, line); };
-  source.cutter.feed({buffer.data(), static_cast<size_t>(got)}, on_line);
+  pass_on(source, {buffer.data(), static_cast<size_t>(got)});
   if (got > 0) return true;
-  source.cutter.finish(on_line);
+  source.cutter.finish([&](std::string_view line) { show(source, line); });
   source.pipe.reset();
   return false;
 }
+
+void OutputPump::pass_on(Source& source, std::string_view bytes) {
+  if (!options_.framed) return source.cutter.feed(bytes, [&](std::string_view line) { show(source, line); });
+  const auto kind = source.is_err ? FrameKind::kErrors : FrameKind::kOutput;
+  if (!bytes.empty()) send({.kind = kind, .number = source.rank, .bytes = bytes});
+}
+
+void OutputPump::feed(int rank, bool is_err, std::string_view bytes) {
+  const auto is_it = [&](const Source& source) { return source.rank == rank && source.is_err == is_err; };
+  const auto source = std::ranges::find_if(sources_, is_it);
+  WEFT_CHECK(source != sources_.end());
+  pass_on(*source, bytes);
+}
+
+void OutputPump::note(std::string_view line) { err_.pending += cat(safe_line(line, err_.colour), "\n"); }
+
+void OutputPump::send(const Frame& frame) { append_frame(out_.pending, frame); }
+
+void OutputPump::send_raw(std::string_view bytes) { out_.pending += bytes; }
 
 void OutputPump::show(const Source& source, std::string_view line) {
   Sink& sink = source.is_err ? err_ : out_;

@@ -8,6 +8,9 @@
 //   ::poll(polled.data(), polled.size(), -1);
 //   pump.serve(polled);
 //
+// An agent's pump is `framed`: the bytes go to standard output as frames, uncut, and the pump on the host that started
+// the agent gets them through feed().
+//
 // Nothing here blocks: a reader that is slow (a terminal held with Ctrl-S) stops the ranks' output and not our signals.
 // A reader that left loses the text and nothing else. Requires: SIGPIPE is ignored.
 //
@@ -23,6 +26,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/base/fd.h"
+#include "weft/launcher/frames.h"
 #include "weft/launcher/lines.h"
 
 namespace weft::launcher {
@@ -31,6 +35,7 @@ struct OutputOptions {
   int out_fd = STDOUT_FILENO, err_fd = STDERR_FILENO;
   bool prefix = true;  // "[rank 3] " before each line
   bool colour_out = false, colour_err = false;
+  bool framed = false;  // the other four mean nothing then
 };
 
 class OutputPump {
@@ -39,6 +44,17 @@ class OutputPump {
 
   // Takes over both pipes. Empty ones are fine.
   void add_rank(int rank, UniqueFd out, UniqueFd err);
+
+  // What a rank elsewhere printed. Requires: add_rank, with empty pipes.
+  void feed(int rank, bool is_err, std::string_view bytes);
+  // One line of nobody's rank, on standard error.
+  void note(std::string_view line);
+  // Requires: framed.
+  void send(const Frame& frame);
+  void send_raw(std::string_view bytes);
+
+  // So much waits to be written that nothing more should be taken.
+  bool is_full() const;
 
   // Appends what to wait for; serve() takes exactly those entries back.
   void watch(std::vector<pollfd>& polled) const;
@@ -70,8 +86,8 @@ class OutputPump {
     UniqueFd pipe;
     LineCutter cutter = {};
   };
-  bool is_full() const;
   bool take(Source& source);  // one read; false: nothing there now, or ever again
+  void pass_on(Source& source, std::string_view bytes);
   void show(const Source& source, std::string_view line);
 
   const OutputOptions options_;

@@ -31,30 +31,31 @@ void check_ranks(const LaunchSpec& spec) {
   }
 }
 
-// A rank takes three descriptors here. The limit is raised only where it must be: the ranks inherit it, and old programs
-// (select) do not like a high one.
-void make_room_for_descriptors(const LaunchSpec& spec) {
-  const rlim_t wanted = 3 * static_cast<rlim_t>(spec.num_local) + 64;
+bool is_set(const char* value) { return value != nullptr && *value != '\0'; }
+
+}  // namespace
+
+// The limit is raised only where it must be: the ranks inherit it, and old programs (select) do not like a high one.
+void make_room_for_descriptors(size_t count) {
+  constexpr rlim_t kOurOwn = 64;
+  const rlim_t wanted = count + kOurOwn;
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
   if (limit.rlim_max < wanted) {
-    refuse("too few open files are allowed for so many ranks",
-           cat(spec.num_local, " ranks need ", wanted, ", the limit is ", limit.rlim_max), cat("ulimit -n ", wanted));
+    refuse("too few open files are allowed for so many ranks or hosts",
+           cat(wanted, " are needed, the limit is ", limit.rlim_max), cat("ulimit -n ", wanted));
   }
   limit.rlim_cur = wanted;
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
-
-bool is_set(const char* value) { return value != nullptr && *value != '\0'; }
-
-}  // namespace
 
 void check_launch(const LaunchSpec& spec) {
   check_ranks(spec);
   // Rank 0 listens, and it lives on the first host.
   const bool is_chosen = spec.master_port || spec.num_hosts > 1;
   if (is_chosen && spec.host_rank == 0) require_free_port(spec.master_port.value_or(kDefaultMasterPort));
-  make_room_for_descriptors(spec);
+  constexpr size_t kDescriptorsPerRank = 3;
+  make_room_for_descriptors(kDescriptorsPerRank * static_cast<size_t>(spec.num_local));
   if (!spec.log_dir.empty()) Env::posix().make_folders(spec.log_dir);
 }
 

@@ -12,9 +12,10 @@ namespace weft::launcher {
 namespace {
 
 // A rank is no foreground job: reading from the terminal would stop it. A file or a pipe goes to one rank, for several
-// readers would each get a part.
-Stream input_of(int local_rank) {
-  return local_rank == 0 && ::isatty(STDIN_FILENO) == 0 ? Stream::inherit() : Stream::null();
+// readers would each get a part. An agent's input is its orders.
+Stream input_of(const LaunchSpec& spec, int local_rank) {
+  const bool is_theirs = local_rank == 0 && !spec.is_agent && ::isatty(STDIN_FILENO) == 0;
+  return is_theirs ? Stream::inherit() : Stream::null();
 }
 
 Stream output_of(const LaunchSpec& spec, int rank, int attempt) {
@@ -66,7 +67,7 @@ Process RankGroup::start(const LaunchSpec& spec, int local_rank, int attempt, in
   const ProcessSpec process{
       .argv = spec.argv,
       .env = rank_environment(spec, local_rank, attempt, port, static_cast<int>(cpus_.size())),
-      .in = input_of(local_rank),
+      .in = input_of(spec, local_rank),
       .out = output,
       .err = output,
       .cpus = spec.bind_cores ? cpus_of_rank(cpus_, spec.num_local, local_rank) : std::vector<int>(),

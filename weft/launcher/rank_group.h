@@ -24,6 +24,7 @@ struct RankEnd {
   pid_t pid = 0;
   std::optional<ExitStatus> status = {};  // nothing: still running
   double seconds = 0;                     // from its start to its end
+  std::string host = {};                  // "": this one
 };
 
 // Where a rank's output goes with LaunchSpec::log_dir.

@@ -13,6 +13,7 @@
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/cli/front/flags.h"
+#include "weft/cli/front/run_hosts_options.h"
 
 namespace weft::cli {
 namespace {
@@ -25,6 +26,7 @@ struct Typed {
   std::optional<int64_t> threads, master_port, host_rank;
   std::string grace = "10s", bind = "none", master;
   bool no_prefix = false;
+  TypedHosts hosts;
 };
 
 [[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
@@ -34,7 +36,8 @@ struct Typed {
 
 void add_rank_flags(CLI::App& app, Typed& t) {
   app.option_defaults()->group("The ranks");
-  add_int(app, "-n,--ranks", t.num_ranks, 1, launcher::kMaxLocalRanks, "ranks to start on this host");
+  add_int(app, "-n,--ranks", t.num_ranks, 1, launcher::kMaxLocalRanks,
+          "ranks to start on this host, or on each of several");
   add_int(app, "--restarts", t.restarts, 0, kMaxRestarts,
           "after a failure start all ranks again, this often at most\n(not after exit code 2, which is wrong usage)");
   app.add_option("--grace", t.grace, "time to end after SIGTERM, before SIGKILL")
@@ -55,12 +58,13 @@ void add_output_flags(CLI::App& app, Typed& t, RunOptions& o) {
 }
 
 void add_host_flags(CLI::App& app, Typed& t) {
-  app.option_defaults()->group("Several hosts (the same command on each, but for --node-rank)");
+  app.option_defaults()->group("Several hosts, by hand (the same command on each, but for --node-rank)");
   add_int(app, "--nnodes", t.num_hosts, 1, kMaxHosts, "hosts in all");
   add_int(app, "--node-rank", t.host_rank, 0, kMaxHosts - 1, "which of them this one is, from 0");
-  app.add_option("--master", t.master, "the host with --node-rank 0, as all can reach it")->type_name("ADDR[:PORT]");
+  app.add_option("--master", t.master, "the first host, as all can reach it (with --hosts: its\nname there)")
+      ->type_name("ADDR[:PORT]");
   add_int(app, "--master-port", t.master_port, 1, kMaxPort,
-          "where rank 0 listens (default: a free port; with\nseveral hosts 29500)");
+          "where rank 0 listens (default: a free port; by hand with\nseveral hosts 29500)");
 }
 
 // "host", "host:29500", "10.0.0.1:29500", "[fe80::1]:29500", "fe80::1".
@@ -82,8 +86,12 @@ void take_master(const std::string& text, launcher::LaunchSpec& spec) {
   if (has_port) spec.master_port = port;
 }
 
-void take_hosts(const Typed& t, launcher::LaunchSpec& spec) {
+void take_place(const Typed& t, launcher::LaunchSpec& spec) {
   const bool several = t.num_hosts > 1;
+  if (t.hosts.wanted() && (several || t.host_rank)) {
+    refuse("--hosts starts all of them from here", "--nnodes and --node-rank are for the same command on each",
+           "leave --nnodes and --node-rank out");
+  }
   if (several && (!t.host_rank || t.master.empty())) {
     refuse("several hosts must know each other", cat("--nnodes ", t.num_hosts, " needs --node-rank and --master"),
            "on each host: weft run --nnodes 2 --node-rank 0 (then 1) --master node0:29500 -n 8 -- PROGRAM");
@@ -94,7 +102,7 @@ void take_hosts(const Typed& t, launcher::LaunchSpec& spec) {
   }
   if (several && t.restarts > 0) {
     refuse("--restarts works on one host", "the hosts do not know when another starts its ranks again",
-           "leave --restarts out, and start the run again on every host");
+           "start all from one place: weft run --hosts node0,node1 --restarts 3 ..., or leave --restarts out");
   }
   spec.num_hosts = static_cast<int>(t.num_hosts);
   spec.host_rank = static_cast<int>(t.host_rank.value_or(0));
@@ -125,7 +133,7 @@ void take_launch(const Typed& t, launcher::LaunchSpec& spec) {
   if (t.threads) spec.threads = static_cast<int>(*t.threads);
   spec.prefix = !t.no_prefix;
   spec.bind_cores = t.bind == "cores";
-  take_hosts(t, spec);
+  take_place(t, spec);
   spec.run_id = run_id_of(spec);
 }
 
@@ -153,11 +161,13 @@ std::optional<RunOptions> parse_run_options(const std::vector<std::string>& argu
                "When one fails the others are ended, and its error is shown last. No process is ever left behind.",
                "weft run -n 4 -- python3 train.py --epochs 3\n"
                "  weft run -n 8 --restarts 3 --log-dir logs -- ./train\n"
+               "  weft run -n 8 --hosts node0,node1 -- python3 train.py\n"
                "  weft run -n 8 --nnodes 2 --node-rank 0 --master node0:29500 -- python3 train.py\n"
                "Exit codes: that of the first rank to fail (128 + signal if one killed it), 128 + signal after Ctrl-C, "
                "2 wrong usage.");
   add_rank_flags(*app, t);
   add_output_flags(*app, t, o);
+  add_hosts_flags(*app, t.hosts);
   add_host_flags(*app, t);
   const auto separator = std::ranges::find(arguments, "--");
   const bool has_separator = separator != arguments.end();
@@ -165,6 +175,8 @@ std::optional<RunOptions> parse_run_options(const std::vector<std::string>& argu
   if (has_separator) o.launch.argv.assign(separator + 1, arguments.end());
   if (o.launch.argv.empty()) refuse("no program to run", "", "put it after --: weft run -n 4 -- python3 train.py");
   take_launch(t, o.launch);
+  o.hosts = take_hosts(t.hosts, o.launch);
+  if (o.hosts && t.master.empty()) o.hosts->launch.master_addr = launcher::address_of(o.hosts->hosts.front());
   check_json_folder(o.json_path);
   return o;
 }

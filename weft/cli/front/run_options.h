@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "weft/launcher/launch_spec.h"
+#include "weft/launcher/hosts_spec.h"
 
 namespace weft::cli {
 
 struct RunOptions {
   launcher::LaunchSpec launch;
+  std::optional<launcher::HostsSpec> hosts;  // what to start in its place, when the ranks are on other hosts
   std::string json_path;
 };
 

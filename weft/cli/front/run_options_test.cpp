@@ -76,6 +76,41 @@ TEST(RunOptions, HostsAgreeOnTheNameOfTheRun) {
   ::unsetenv("WEFT_RUN_ID");
 }
 
+TEST(RunOptions, HostsHaveTheirOwnRanks) {
+  ::setenv("NCCL_DEBUG", "INFO", 1);
+  ::setenv("MINE", "a b", 1);
+  const auto spec =
+      parse_run_options(with_program({"-n", "4", "--hosts", "me@a,b:2", "--env", "MINE", "--env", "X=1=2", "--ssh",
+                                      "fake 'a b'", "--remote-weft", "/opt/weft", "--restarts", "3"}))
+          .value()
+          .hosts.value();
+  EXPECT_EQ(spec.hosts, (std::vector<launcher::Host>{{"me@a", 4}, {"b", 2}}));
+  EXPECT_EQ(spec.launch.world(), 6);
+  EXPECT_EQ(spec.launch.num_hosts, 2);
+  EXPECT_EQ(spec.launch.master_addr, "a");
+  EXPECT_EQ(spec.launch.master_port, std::nullopt);
+  EXPECT_EQ(spec.launch.max_restarts, 3);
+  EXPECT_EQ(spec.launch.argv, (Words{"prog", "-n", "--", "x"}));
+  EXPECT_EQ(spec.ssh, (Words{"fake", "a b"}));
+  EXPECT_EQ(spec.remote_weft, "/opt/weft");
+  EXPECT_EQ(spec.env.at("MINE"), "a b");
+  EXPECT_EQ(spec.env.at("X"), "1=2");
+  EXPECT_EQ(spec.env.at("NCCL_DEBUG"), "INFO");
+  EXPECT_FALSE(spec.env.contains("PATH"));
+  ::unsetenv("NCCL_DEBUG");
+  ::unsetenv("MINE");
+}
+
+TEST(RunOptions, TheMasterOfHostsCanBeNamed) {
+  const auto launch = [](const Words& words) {
+    return parse_run_options(with_program(words)).value().hosts.value().launch;
+  };
+  EXPECT_EQ(launch({"--hosts", "a,b", "--master", "10.0.0.1:5"}).master_addr, "10.0.0.1");
+  EXPECT_EQ(launch({"--hosts", "a,b", "--master", "10.0.0.1:5"}).master_port, 5);
+  EXPECT_EQ(launch({"--hosts", "a,b", "--master-port", "6"}).master_port, 6);
+  EXPECT_FALSE(parse_run_options(with_program({})).value().hosts.has_value());
+}
+
 TEST(RunOptions, RefusesWithTheReason) {
   const std::pair<Words, std::string> cases[] = {
       {{}, "no program to run"},
@@ -93,6 +128,17 @@ TEST(RunOptions, RefusesWithTheReason) {
       {with_program({"--nnodes", "2", "--node-rank", "0", "--master", "a", "--restarts", "1"}), "works on one host"},
       {with_program({"--nnodes", "2", "--node-rank", "0", "--master", "a:b"}), "--master is no address"},
       {with_program({"--nnodes", "2", "--node-rank", "0", "--master", ":5"}), "--master is no address"},
+      {with_program({"--hosts", "a", "--hostfile", "f"}), "leave one out"},
+      {with_program({"--hosts", "a,b", "--nnodes", "2"}), "leave --nnodes and --node-rank out"},
+      {with_program({"--hosts", "a:0"}), "not a number of ranks for a host"},
+      {with_program({"--hosts", "a", "--env", "NO_SUCH_VARIABLE"}), "--env NO_SUCH_VARIABLE is not set here"},
+      {with_program({"--hosts", "a", "--env", "=x"}), "--env is no variable"},
+      {with_program({"--hosts", "a", "--ssh", "'"}), "a quote does not end"},
+      {with_program({"--hosts", "a", "--ssh", " "}), "--ssh names no command"},
+      {with_program({"--ssh", "x"}), "--ssh is for ranks on other hosts"},
+      {with_program({"--env", "x"}), "--env is for ranks on other hosts"},
+      {with_program({"--remote-weft", "x"}), "--remote-weft is for ranks on other hosts"},
+      {with_program({"--hostfile", "no/such/file"}), "no/such/file"},
       {with_program({"--json", "no/such/folder/x.json"}), "the folder for --json does not exist"},
   };
   for (const auto& [words, reason] : cases) {

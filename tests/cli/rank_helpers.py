@@ -1,0 +1,58 @@
+"""What the tests of `weft run` share: small programs as ranks, and how to wait for them."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import subprocess
+import time
+
+import pytest
+
+DEADLINE_S = 60.0
+
+
+def shell(script: str) -> list[str]:
+    return ["--", "/bin/sh", "-c", script]
+
+
+def is_running(pid: int) -> bool:
+    """A zombie has ended: somebody else may have to reap it."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def eventually(what: str, condition) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def pids_in(folder: pathlib.Path, count: int) -> list[int]:
+    """The process ids that the ranks wrote to pid.*, once all have."""
+    found: list[int] = []
+
+    def are_there() -> bool:
+        found[:] = [int(text) for text in (f.read_text() for f in folder.glob("pid.*")) if text.endswith("\n")]
+        return len(found) == count
+
+    eventually(f"{count} ranks have started", are_there)
+    return found
+
+
+@pytest.fixture
+def start(build_dir, tmp_path):
+    """Starts weft run and leaves it running; killed at the end if the test has not ended it."""
+    with contextlib.ExitStack() as stack:
+
+        def run(*arguments: str, **options) -> subprocess.Popen:
+            process = subprocess.Popen([str(build_dir / "bin" / "weft"), "run", *arguments], cwd=tmp_path, text=True, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, **options)
+            stack.callback(process.communicate)
+            stack.callback(process.kill)
+            return process
+
+        yield run

@@ -1,0 +1,27 @@
+// Attempts, one after another: after a failure another one, as often as was asked for, with a growing pause between.
+//
+// Threads: one. Failure: as the attempts.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "weft/launcher/launch_spec.h"
+#include "weft/launcher/run_result.h"
+#include "weft/launcher/signal_watch.h"
+
+namespace weft::launcher {
+
+inline constexpr int kSignalBase = 128;
+
+struct Outcome {
+  AttemptResult record = {};
+  int exit_code = 0;
+  std::string last_words = {};
+  bool is_final = false;  // another attempt makes no sense: somebody asked for the end, or it would fail again
+};
+
+RunResult run_with_restarts(const LaunchSpec& spec, SignalWatch& signals, const std::function<Outcome(int)>& attempt);
+
+}  // namespace weft::launcher
