@@ -20,6 +20,8 @@ struct Command {
 std::span<const Command> commands();
 
 // Implemented one file each.
+int run_bench(const Arguments& arguments);
+int run_blame(const Arguments& arguments);
 int run_check(const Arguments& arguments);
 int run_completion(const Arguments& arguments);
 int run_run(const Arguments& arguments);

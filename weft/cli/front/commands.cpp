@@ -7,6 +7,8 @@ constexpr Command kCommands[] = {
     {"train", "train a GPT on text, on the built-in corpus or on random tokens", run_train},
     {"run", "run any program as several ranks, and end them together", run_run},
     {"check", "find what is wrong with a DeepSpeed config, and repair it", run_check},
+    {"blame", "find the rank to blame for a run that hung or failed", run_blame},
+    {"bench", "measure collectives, or draw how they work (--teach)", run_bench},
     {"schema", "print the JSON Schema of a DeepSpeed config, for editors", run_schema},
     {"completion", "print the completion script of bash, zsh or fish", run_completion},
     {"version", "what this build is made of (also: weft --version)", run_version},

@@ -45,6 +45,10 @@ int print_words(const Arguments& words) {
     return 0;
   }
   if (words[0] == "completion") return run_completion({kListWords, "SHELL"});
+  if (words[0] == "bench" && words.size() == 2) {
+    std::printf("comm\n");
+    return 0;
+  }
   const std::string& before = words[words.size() - 2];
   if (before == "--explain") {
     print_settings();

@@ -5,19 +5,16 @@
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/cli/front/bench_options.h"
 #include "weft/cli/front/guard.h"
 #include "weft/cli/front/train_options.h"
+#include "weft/cli/worker/bench_comm.h"
 #include "weft/cli/worker/train.h"
 
 namespace {
 
-int dispatch(const std::vector<std::string>& words) {
-  if (words.empty() || words[0] != "train") {
-    throw weft::Error(
-        weft::ErrorKind::kInput,
-        {.title = "weft-worker is started by weft, not by hand", .what = "", .where = "", .fix = "weft train"});
-  }
-  const auto options = weft::cli::parse_train_options({words.begin() + 1, words.end()});
+int run_train(const std::vector<std::string>& arguments) {
+  const auto options = weft::cli::parse_train_options(arguments);
   try {
     return options ? weft::cli::train(*options) : 0;
   } catch (const c10::OutOfMemoryError& error) {
@@ -25,10 +22,28 @@ int dispatch(const std::vector<std::string>& words) {
                                                       .what = error.what_without_backtrace(),
                                                       .where = options->device,
                                                       .fix = "a smaller --micro-batch, --seq, --dim or --layers"});
+  }
+}
+
+int run_bench_comm(const std::vector<std::string>& arguments) {
+  const auto options = weft::cli::parse_bench_comm_options(arguments);
+  return options ? weft::cli::bench_comm(*options) : 0;
+}
+
+int dispatch(const std::vector<std::string>& words) {
+  const std::string command = words.empty() ? "" : words.front();
+  const std::vector<std::string> arguments(words.begin() + (words.empty() ? 0 : 1), words.end());
+  try {
+    if (command == "train") return run_train(arguments);
+    if (command == "bench-comm") return run_bench_comm(arguments);
   } catch (const c10::Error& error) {
     throw weft::Error(weft::ErrorKind::kEnvironment,
                       {.title = "torch ended the run", .what = error.what_without_backtrace(), .where = "", .fix = ""});
   }
+  throw weft::Error(weft::ErrorKind::kInput, {.title = "weft-worker is started by weft, not by hand",
+                                              .what = "",
+                                              .where = "",
+                                              .fix = "weft train, weft bench comm"});
 }
 
 }  // namespace
