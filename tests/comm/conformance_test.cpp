@@ -55,7 +55,10 @@ std::shared_ptr<Group> join(const Meeting& meeting, int rank, int world) {
   for (int r = 0; r < world; ++r) host_of.push_back(r / 2);
   const int host = rank / 2, num_here = std::min(2, world - 2 * host);
   auto local = join_shm(cat(meeting.run, "/", host), cat("host-", host), rank % 2, num_here);
-  return make_hierarchical_group(std::move(flat), std::move(local), host_of);
+  GroupIdentity watcher = self;
+  watcher.name = "watch";
+  auto watch = std::make_shared<RollCall>(watcher, meeting.store, Deadline::after(limit_s()));
+  return make_hierarchical_group(std::move(flat), std::move(local), host_of, std::move(watch));
 }
 
 // Small whole numbers and a few awkward ones; the same in every process.

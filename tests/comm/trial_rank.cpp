@@ -36,7 +36,7 @@ void run_round(Group& group, int64_t round) {
   group.reduce(data, root);
   group.all_to_all(even, crossed);
   const auto mine = at::ones({100});
-  const auto all = group.rank() == root ? at::empty({100 * world}) : at::Tensor();
+  const auto all = group.rank() == root ? at::empty({int64_t{100} * world}) : at::Tensor();
   group.gather(mine, all, root);
   group.scatter(all, mine, root);
   group.start(weft::comm::all_reduce(data)).wait();

@@ -3,7 +3,9 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
-#include <optional>
+#include <chrono>
+#include <numeric>
+#include <thread>
 
 #include "weft/base/check.h"
 #include "weft/base/text.h"
@@ -27,15 +29,21 @@ void divide(const at::Tensor& sum, int by) {
 
 class HierarchicalGroup final : public HostGroup {
  public:
-  HierarchicalGroup(std::shared_ptr<Group> flat, std::shared_ptr<Group> local, HostLayout layout)
+  // `watched[r]` is rank r's number in the roll call.
+  HierarchicalGroup(std::shared_ptr<Group> flat, std::shared_ptr<Group> local, HostLayout layout,
+                    std::shared_ptr<RollCall> watch, std::vector<int> watched)
       : HostGroup(flat->name(), flat->rank(), flat->world(), flat->deadline_s()),
         layout_(std::move(layout)),
+        watch_(std::move(watch)),
+        watched_(std::move(watched)),
         host_(layout_.host_of(flat->rank())),
         flat_(std::move(flat)),
         local_(std::move(local)) {
     if (leads()) leaders_ = flat_->split(layout_.leaders(), "leaders");
   }
   ~HierarchicalGroup() override { stop(); }
+  HierarchicalGroup(const HierarchicalGroup&) = delete;
+  HierarchicalGroup& operator=(const HierarchicalGroup&) = delete;
 
   std::string_view transport() const override { return "shm+gloo"; }
   at::Tensor allocate(int64_t count, at::ScalarType type) override { return local_->allocate(count, type); }
@@ -59,9 +67,12 @@ class HierarchicalGroup final : public HostGroup {
   void finish_mean(const at::Tensor& sum, ReduceOp op) const {
     if (op == ReduceOp::kMean) divide(sum, world());
   }
-  [[noreturn]] void throw_cause(PeerLost found);
+  Loss in_our_numbers(Loss found) const;
+  [[noreturn]] void throw_cause(const PeerLost& found);
 
   const HostLayout layout_;
+  const std::shared_ptr<RollCall> watch_;
+  const std::vector<int> watched_;
   const int host_;
   const std::shared_ptr<Group> flat_;
   std::shared_ptr<Group> local_, leaders_;  // leaders_: of leaders only
@@ -75,18 +86,37 @@ void HierarchicalGroup::execute(const Collective& call, uint64_t /*sequence*/, D
   }
 }
 
-// Whoever gave up inside may itself be a consequence. The network group watches all ranks: it knows who went first, and where
-// nobody did, the meeting shows who is not coming.
-void HierarchicalGroup::throw_cause(PeerLost found) {
-  Loss loss = found.loss();
-  if (local_ && loss.group == local_->name()) loss.rank = layout_.ranks_of(host_)[static_cast<size_t>(loss.rank)];
-  if (leaders_ && loss.group == leaders_->name()) loss.rank = layout_.leaders()[static_cast<size_t>(loss.rank)];
-  loss.group = name();
+Loss HierarchicalGroup::in_our_numbers(Loss found) const {
+  const auto rank = static_cast<size_t>(found.rank);
+  if (local_ && found.group == local_->name()) found.rank = layout_.ranks_of(host_)[rank];
+  if (leaders_ && found.group == leaders_->name()) found.rank = layout_.leaders()[rank];
+  found.group = name();
+  return found;
+}
+
+// Whoever gave up inside may itself be a consequence. The roll call sees all ranks: whose beats stop went first; where all
+// beat on, it makes the one we miss the one that all name.
+void HierarchicalGroup::throw_cause(const PeerLost& found) {
+  const Loss loss = in_our_numbers(found.loss());
   // Our neighbours need not wait for us until their deadline.
   local_.reset();
   leaders_.reset();
-  flat_->barrier();
-  throw PeerLost(std::move(loss));
+  const double patience_s = (kMissedBeats + 2) * beat_interval_s(deadline_s());
+  for (const Deadline end = Deadline::after(patience_s); !end.expired() && !watch_->has_ended();) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  try {
+    if (watch_->has_ended()) watch_->throw_cause();
+    watch_->throw_cause(Failure{.timed_out = true, .suspect = watched_[static_cast<size_t>(loss.rank)], .text = ""});
+  } catch (const PeerLost& named) {
+    Loss known = named.loss();
+    const auto place = std::find(watched_.begin(), watched_.end(), known.rank);
+    if (place == watched_.end()) throw;
+    known.rank = static_cast<int>(place - watched_.begin());
+    known.group = name();
+    known.waiting_in = loss.waiting_in;
+    throw PeerLost(std::move(known));
+  }
 }
 
 void HierarchicalGroup::dispatch(const Collective& call) {
@@ -174,8 +204,9 @@ void HierarchicalGroup::all_gather(const Collective& call) {
 
 std::shared_ptr<Group> HierarchicalGroup::split(const std::vector<int>& ranks, const std::string& name) {
   rank_among(ranks, *this);
-  std::vector<int> hosts, neighbours;
+  std::vector<int> hosts, neighbours, watched;
   for (const int rank : ranks) {
+    watched.push_back(watched_[static_cast<size_t>(rank)]);
     hosts.push_back(layout_.host_of(rank));
     if (hosts.back() == host_) neighbours.push_back(layout_.local_rank_of(rank));
   }
@@ -184,16 +215,19 @@ std::shared_ptr<Group> HierarchicalGroup::split(const std::vector<int>& ranks, c
   auto flat = flat_->split(ranks, name);
   if (part.num_hosts() == flat->world()) return flat;
   auto local = local_->split(neighbours, cat(name, "/", host_));
-  return std::make_shared<HierarchicalGroup>(std::move(flat), std::move(local), part);
+  return std::make_shared<HierarchicalGroup>(std::move(flat), std::move(local), part, watch_, std::move(watched));
 }
 
 }  // namespace
 
 std::shared_ptr<Group> make_hierarchical_group(std::shared_ptr<Group> flat, std::shared_ptr<Group> local,
-                                               const std::vector<int>& host_of) {
+                                               const std::vector<int>& host_of, std::shared_ptr<RollCall> watch) {
   HostLayout layout(host_of);
   WEFT_CHECK_GT(layout.num_hosts(), 1);
-  return std::make_shared<HierarchicalGroup>(std::move(flat), std::move(local), std::move(layout));
+  std::vector<int> all(static_cast<size_t>(flat->world()));
+  std::iota(all.begin(), all.end(), 0);
+  return std::make_shared<HierarchicalGroup>(std::move(flat), std::move(local), std::move(layout), std::move(watch),
+                                             std::move(all));
 }
 
 }  // namespace weft::comm

@@ -78,6 +78,8 @@ class ShmGroup final : public HostGroup {
     });
   }
   ~ShmGroup() override { stop(); }
+  ShmGroup(const ShmGroup&) = delete;
+  ShmGroup& operator=(const ShmGroup&) = delete;
 
   std::string_view transport() const override { return "shm"; }
   at::Tensor allocate(int64_t count, at::ScalarType type) override;

@@ -112,7 +112,8 @@ std::shared_ptr<Group> make_on_hosts(const Meeting& meeting, const HostLayout& l
   if (layout.num_hosts() == 1) return make_shm_group(spec);
   spec.name = cat("world/host-", host);
   auto flat = make_gloo_group(meeting.identity("world"), *meeting.store, meeting.deadline());
-  return make_hierarchical_group(std::move(flat), make_shm_group(spec), meeting.host_of);
+  auto watch = std::make_shared<RollCall>(meeting.identity("watch"), *meeting.store, meeting.deadline());
+  return make_hierarchical_group(std::move(flat), make_shm_group(spec), meeting.host_of, std::move(watch));
 }
 
 std::shared_ptr<Group> make_group(const Meeting& meeting, const HostLayout& layout) {

@@ -49,6 +49,9 @@ class GlooGroup final : public HostGroup {
     roll_call_.reset();
   }
 
+  GlooGroup(const GlooGroup&) = delete;
+  GlooGroup& operator=(const GlooGroup&) = delete;
+
   std::string_view transport() const override { return "gloo"; }
 
   at::Tensor allocate(int64_t count, at::ScalarType type) override { return at::zeros({count}, type); }

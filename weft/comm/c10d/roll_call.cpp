@@ -174,7 +174,10 @@ void RollCall::Impl::throw_cause() const {
 void RollCall::Impl::on_end(std::function<void()> callback) {
   {
     const std::lock_guard lock(mutex_);
-    if (!cause_) callback_ = std::move(callback);
+    if (!cause_) {
+      callback_ = std::move(callback);
+      return;
+    }
   }
   if (callback) callback();
 }

@@ -49,8 +49,8 @@ class QuietLog {
  private:
   // Never destroyed: a thread that is left behind may come out after the end of main.
   static std::mutex& mutex() {
-    static auto* const one = new std::mutex;
-    return *one;
+    static auto* const kOne = new std::mutex;
+    return *kOne;
   }
   static int& num_inside() {
     static int num = 0;
@@ -139,7 +139,9 @@ Store Store::tcp(const Endpoint& endpoint, bool is_server, Deadline deadline) {
 void Store::set(const std::string& key, const std::string& value) const {
   impl_->ask<bool>(limit_s_, [key = prefix_ + key, value](c10d::Store& store) {
     store.set(key, bytes_from(value));
-    return true;
+    // c10d's set does not wait for the server, so a peer could look before it is there; an answer on the same connection
+    // comes after it.
+    return store.check({key});
   });
 }
 
@@ -193,7 +195,7 @@ bool Store::is_server() const { return impl_->is_server; }
 
 std::string Store::own_address() const {
   if (impl_->local) return "127.0.0.1";
-  const std::string address = address_towards(impl_->endpoint);
+  std::string address = address_towards(impl_->endpoint);
   const bool meant_loopback = is_loopback(impl_->endpoint.host) || impl_->endpoint.host == "localhost";
   if (!address.empty() && (meant_loopback || !is_loopback(address))) return address;
   // Many hosts' own name leads to 127.0.1.1, where no other host finds them.

@@ -34,6 +34,7 @@ class Store {
   static Store tcp(const Endpoint& endpoint, bool is_server, Deadline deadline);
   static Store in_process();
 
+  // When it returns, everyone sees it.
   void set(const std::string& key, const std::string& value) const;
   // Waits for the key; an Error naming it at the deadline.
   std::string get(const std::string& key, Deadline deadline) const;
