@@ -17,7 +17,7 @@ namespace weft::comm {
 namespace {
 
 // Long enough that the leaders' exchange hides a host's sum, short enough that the first one does not keep the wire waiting.
-constexpr int64_t kChunkBytes = 4 << 20;
+constexpr int64_t kChunkBytes = 16 << 20;
 
 void divide(const at::Tensor& sum, int by) {
   if (sum.is_floating_point()) {
