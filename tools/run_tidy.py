@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
-TIDY = "clang-tidy-19"
+TIDY = str(Path(__file__).resolve().parent.parent / ".venv/bin/clang-tidy")
 OUR_FOLDERS = ("weft", "examples", "tests")
 
 

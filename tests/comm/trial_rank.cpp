@@ -2,7 +2,9 @@
 // lost. fault_trials.py starts it and does the harm; WEFT_FAULTS can do it from inside.
 //
 // Exit codes: 0 all rounds went by, 3 a peer was lost, 4 another error.
-#include <ATen/Functions.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -62,4 +64,4 @@ int run(int64_t num_rounds) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return run(argc > 1 ? std::atoll(argv[1]) : 1'000'000); }
+int main(int argc, char** argv) { return run(argc > 1 ? std::stoll(argv[1]) : 1'000'000); }

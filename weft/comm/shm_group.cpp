@@ -101,7 +101,7 @@ class ShmGroup final : public HostGroup {
     try {
       what();
     } catch (const fabric::PeerLost& lost) {
-      throw PeerLost({.kind = kind_of(lost.kind()),
+      throw PeerLost({.kind = kind_of(lost.loss_kind()),
                       .rank = lost.rank(),
                       .host = host_name(),
                       .pid = lost.pid(),

@@ -22,11 +22,11 @@ std::optional<std::vector<std::string>> split_path(std::string_view path) {
   return keys;
 }
 
-Member& member_of(const Target& target) { return target.object->members[*target.index()]; }
+Member& member_of(const Target& target) { return target.object->members[target.index().value()]; }
 
 void erase(const Target& target) {
   auto& members = target.object->members;
-  members.erase(members.begin() + static_cast<std::ptrdiff_t>(*target.index()));
+  members.erase(members.begin() + static_cast<std::ptrdiff_t>(target.index().value()));
 }
 
 void set(const Target& target, Value value) {

@@ -121,7 +121,7 @@ Json rank_json(const BlameRank& rank) {
 
 std::string blame_text(const Blame& blame, const Terminal& terminal) {
   std::string out = cat(verdict_line(blame, terminal), "\n", render_table(rank_table(blame), terminal));
-  if (!blame.verdict.details.empty()) out += "\n";
+  if (!blame.verdict.details.empty()) out += '\n';
   for (const std::string& detail : blame.verdict.details) out += bullet(detail, terminal);
   for (const BlameFinding& finding : blame.findings) {
     if (&finding == &blame.findings.front()) continue;

@@ -124,7 +124,7 @@ std::vector<double> nice_ticks(ChartRange range, int wanted, bool whole_numbers)
   std::vector<double> ticks;
   const double first = std::ceil(range.low / distance - 1e-9), last = std::floor(range.high / distance + 1e-9);
   // The bound holds the loop where doubles are too coarse to step by one.
-  for (double k = first; k <= last && ticks.size() < 100; k += 1) ticks.push_back(k == 0 ? 0 : k * distance);
+  for (int i = 0; i < 100 && first + i <= last; ++i) ticks.push_back(first + i == 0 ? 0 : (first + i) * distance);
   return ticks;
 }
 

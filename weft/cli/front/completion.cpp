@@ -56,7 +56,7 @@ int print_words(const Arguments& words) {
   }
   for (const auto& command : commands()) {
     if (words[0] != command.name) continue;
-    const bool wants_flag = words.back().starts_with("-"), after_flag = before.starts_with("-");
+    const bool wants_flag = words.back().starts_with('-'), after_flag = before.starts_with('-');
     if (wants_flag || after_flag) return command.run({kListWords, wants_flag ? "" : before});
   }
   return 0;

@@ -51,7 +51,7 @@ WEFT_RANK_MAIN(works_until_a_peer_dies) {
   Fabric fabric({self.dir().string(), self.rank(), self.world()}, Deadline::after(30.0));
   const PeerLost lost = loss_in_a_loop(fabric, 600, [&] { self.store().set(concat("ready ", self.rank()), ""); });
   EXPECT_EQ(lost.rank(), 1);
-  EXPECT_EQ(lost.kind(), LossKind::kDied);
+  EXPECT_EQ(lost.loss_kind(), LossKind::kDied);
   EXPECT_GT(lost.sequence(), 4U);
   EXPECT_NE(lost.text().title.find("rank 1 of 3 died"), std::string::npos) << lost.what();
   EXPECT_NE(lost.text().what.find("its last call: "), std::string::npos) << lost.what();
@@ -80,7 +80,7 @@ WEFT_RANK_MAIN(works_until_a_peer_stops) {
   constexpr double kLimitS = 1.5;
   const PeerLost lost = loss_in_a_loop(fabric, kLimitS, [&] { self.store().set(concat("ready ", self.rank()), ""); });
   EXPECT_EQ(lost.rank(), 1);
-  EXPECT_EQ(lost.kind(), LossKind::kSilent);
+  EXPECT_EQ(lost.loss_kind(), LossKind::kSilent);
   EXPECT_NE(lost.text().title.find("rank 1 of 3 did not arrive in time"), std::string::npos) << lost.what();
   EXPECT_NE(lost.text().what.find("not there by the deadline: rank 1"), std::string::npos) << lost.what();
   expect_the_same_again(fabric, lost);
@@ -108,7 +108,7 @@ WEFT_RANK_MAIN(waits_for_a_segment_from_a_dead_rank) {
     ADD_FAILURE() << "allocated";
   } catch (const PeerLost& lost) {
     EXPECT_EQ(lost.rank(), 0) << lost.what();
-    EXPECT_EQ(lost.kind(), LossKind::kDied) << lost.what();
+    EXPECT_EQ(lost.loss_kind(), LossKind::kDied) << lost.what();
   }
   return 0;
 }
@@ -128,7 +128,7 @@ TEST(FabricFaults, ARankThatLeavesIsNamed) {
       ADD_FAILURE() << "the barrier let us through";
     } catch (const PeerLost& lost) {
       EXPECT_EQ(lost.rank(), 2);
-      EXPECT_EQ(lost.kind(), LossKind::kLeft);
+      EXPECT_EQ(lost.loss_kind(), LossKind::kLeft);
       EXPECT_EQ(lost.text().title, "rank 2 of 3 left while others waited for it");
       expect_the_same_again(fabric, lost);
     }

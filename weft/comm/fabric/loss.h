@@ -43,7 +43,7 @@ class PeerLost : public Error {
 
   int rank() const { return loss_.rank; }
   pid_t pid() const { return loss_.pid; }
-  LossKind kind() const { return loss_.kind; }
+  LossKind loss_kind() const { return loss_.kind; }
   // What it was last seen doing.
   Operation operation() const { return loss_.operation; }
   uint64_t sequence() const { return loss_.sequence; }

@@ -105,8 +105,8 @@ constexpr size_t kBlock = 1024;
 template <typename Format, ReduceOp Op>
 void reduce_block(typename Format::Stored* into, std::span<const std::byte* const> sources, size_t first,
                   size_t count) {
-  using Stored = typename Format::Stored;
-  using Carried = typename Format::Carried;
+  using Stored = Format::Stored;
+  using Carried = Format::Carried;
   Carried carried[kBlock];
   const auto* const head = reinterpret_cast<const Stored*>(sources.front()) + first;
   for (size_t i = 0; i < count; ++i) carried[i] = Format::widen(head[i]);
@@ -121,7 +121,7 @@ void reduce_block(typename Format::Stored* into, std::span<const std::byte* cons
 template <typename Format, ReduceOp Op>
 void reduce_all(void* into, std::span<const std::byte* const> sources, size_t count) {
   for (size_t first = 0; first < count; first += kBlock) {
-    reduce_block<Format, Op>(static_cast<typename Format::Stored*>(into), sources, first,
+    reduce_block<Format, Op>(static_cast<Format::Stored*>(into), sources, first,
                              std::min(kBlock, count - first));
   }
 }
