@@ -1,9 +1,10 @@
 #include "weft/comm/hierarchical_group.h"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <numeric>
 #include <thread>
 
@@ -16,8 +17,25 @@
 namespace weft::comm {
 namespace {
 
-// Long enough that the leaders' exchange hides a host's sum, short enough that the first one does not keep the wire waiting.
-constexpr int64_t kChunkBytes = 16 << 20;
+// Long enough that the exchange between the leaders hides a host's sum, short enough that the first does not keep the wire
+// waiting.
+constexpr int64_t kChunkBytes = 8 << 20;
+// Chunks on the wire at a time: while the end of one waits for its slowest sum, the next one fills the wire.
+constexpr int64_t kNumLanes = 2;
+
+// A tensor in chunks of nearly one size; an empty one is one empty chunk, so that all ranks take part.
+struct Chunks {
+  explicit Chunks(const at::Tensor& all) : data(all.view({-1})) {
+    const auto bytes = static_cast<int64_t>(data.nbytes());
+    count = std::max<int64_t>(1, (bytes + kChunkBytes - 1) / kChunkBytes);
+  }
+  at::Tensor operator[](int64_t index) const {
+    return data.slice(0, index * data.numel() / count, (index + 1) * data.numel() / count);
+  }
+
+  at::Tensor data;
+  int64_t count = 1;
+};
 
 void divide(const at::Tensor& sum, int by) {
   if (sum.is_floating_point()) {
@@ -39,7 +57,10 @@ class HierarchicalGroup final : public HostGroup {
         host_(layout_.host_of(flat->rank())),
         flat_(std::move(flat)),
         local_(std::move(local)) {
-    if (leads()) leaders_ = flat_->split(layout_.leaders(), "leaders");
+    if (!leads()) return;
+    for (int64_t lane = 0; lane < kNumLanes; ++lane) {
+      lanes_.push_back(flat_->split(layout_.leaders(), cat("leaders ", lane)));
+    }
   }
   ~HierarchicalGroup() override { stop(); }
   HierarchicalGroup(const HierarchicalGroup&) = delete;
@@ -51,6 +72,7 @@ class HierarchicalGroup final : public HostGroup {
 
  private:
   bool leads() const { return local_->rank() == 0; }
+  Group& leaders() const { return *lanes_.front(); }
 
   void execute(const Collective& call, uint64_t sequence, Deadline deadline) override;
   void dispatch(const Collective& call);
@@ -63,6 +85,10 @@ class HierarchicalGroup final : public HostGroup {
 
   // The host's sum of a chunk in its leader; for max and min the same with that.
   void sum_in_host(const at::Tensor& chunk, ReduceOp op) { local_->reduce(chunk, 0, within(op)); }
+  Work exchange(const at::Tensor& chunk, int64_t index, ReduceOp op) {
+    if (!leads()) return {};
+    return lanes_[static_cast<size_t>(index % kNumLanes)]->start(comm::all_reduce(chunk, within(op)));
+  }
   static ReduceOp within(ReduceOp op) { return op == ReduceOp::kMean ? ReduceOp::kSum : op; }
   void finish_mean(const at::Tensor& sum, ReduceOp op) const {
     if (op == ReduceOp::kMean) divide(sum, world());
@@ -75,7 +101,8 @@ class HierarchicalGroup final : public HostGroup {
   const std::vector<int> watched_;
   const int host_;
   const std::shared_ptr<Group> flat_;
-  std::shared_ptr<Group> local_, leaders_;  // leaders_: of leaders only
+  std::shared_ptr<Group> local_;
+  std::vector<std::shared_ptr<Group>> lanes_;  // between the leaders, and theirs only
 };
 
 void HierarchicalGroup::execute(const Collective& call, uint64_t /*sequence*/, Deadline /*deadline*/) {
@@ -89,7 +116,9 @@ void HierarchicalGroup::execute(const Collective& call, uint64_t /*sequence*/, D
 Loss HierarchicalGroup::in_our_numbers(Loss found) const {
   const auto rank = static_cast<size_t>(found.rank);
   if (local_ && found.group == local_->name()) found.rank = layout_.ranks_of(host_)[rank];
-  if (leaders_ && found.group == leaders_->name()) found.rank = layout_.leaders()[rank];
+  for (const auto& lane : lanes_) {
+    if (found.group == lane->name()) found.rank = layout_.leaders()[rank];
+  }
   found.group = name();
   return found;
 }
@@ -100,7 +129,7 @@ void HierarchicalGroup::throw_cause(const PeerLost& found) {
   const Loss loss = in_our_numbers(found.loss());
   // Our neighbours need not wait for us until their deadline.
   local_.reset();
-  leaders_.reset();
+  lanes_.clear();
   const double patience_s = (kMissedBeats + 2) * beat_interval_s(deadline_s());
   for (const Deadline end = Deadline::after(patience_s); !end.expired() && !watch_->has_ended();) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -134,28 +163,25 @@ void HierarchicalGroup::dispatch(const Collective& call) {
 
 void HierarchicalGroup::barrier() {
   local_->barrier();
-  if (leads()) leaders_->barrier();
+  if (leads()) leaders().barrier();
   local_->barrier();
 }
 
-// The leader's exchange of one chunk runs while the host sums the next; all ranks of a host take the same steps in the same
-// order: sum 0, sum 1, share 0, sum 2, share 1, ...
+// The leaders exchange chunks while the host sums the next ones. All ranks of a host take the same steps in the same order:
+// sum 0, sum 1, sum 2, share 0, sum 3, share 1, ...
 void HierarchicalGroup::all_reduce(const Collective& call) {
-  const at::Tensor data = call.input.view({-1});
-  const int64_t step = std::max<int64_t>(1, kChunkBytes / data.element_size());
-  const int64_t num_chunks = std::max<int64_t>(1, (data.numel() + step - 1) / step);
-  const auto chunk = [&](int64_t i) { return data.slice(0, i * step, std::min(data.numel(), (i + 1) * step)); };
-  Work under_way;
-  for (int64_t i = 0; i <= num_chunks; ++i) {
-    Work before = under_way;
-    if (i < num_chunks) {
-      sum_in_host(chunk(i), call.reduce_op);
-      if (leads()) under_way = leaders_->start(comm::all_reduce(chunk(i), within(call.reduce_op)));
+  const Chunks chunks(call.input);
+  std::deque<Work> under_way;
+  for (int64_t i = 0; i < chunks.count + kNumLanes; ++i) {
+    if (i < chunks.count) {
+      sum_in_host(chunks[i], call.reduce_op);
+      under_way.push_back(exchange(chunks[i], i, call.reduce_op));
     }
-    if (i == 0) continue;
-    before.wait();
-    if (leads()) finish_mean(chunk(i - 1), call.reduce_op);
-    local_->broadcast(chunk(i - 1), 0);
+    if (i < kNumLanes || i - kNumLanes >= chunks.count) continue;
+    under_way.front().wait();
+    under_way.pop_front();
+    if (leads()) finish_mean(chunks[i - kNumLanes], call.reduce_op);
+    local_->broadcast(chunks[i - kNumLanes], 0);
   }
 }
 
@@ -164,7 +190,7 @@ void HierarchicalGroup::reduce(const Collective& call) {
   // Only the root's data may change, and the leader's would.
   const at::Tensor sum = leads() ? call.input.clone() : call.input;
   sum_in_host(sum, call.reduce_op);
-  if (leads()) leaders_->reduce(sum, root_host, within(call.reduce_op));
+  if (leads()) leaders().reduce(sum, root_host, within(call.reduce_op));
   if (host_ != root_host) return;
   if (leads()) finish_mean(sum, call.reduce_op);
   if (leads() && root != 0) local_->send(sum, root);
@@ -175,7 +201,7 @@ void HierarchicalGroup::reduce(const Collective& call) {
 void HierarchicalGroup::broadcast(const Collective& call) {
   const int root_host = layout_.host_of(call.peer);
   if (host_ == root_host) local_->broadcast(call.input, layout_.local_rank_of(call.peer));
-  if (leads()) leaders_->broadcast(call.input, root_host);
+  if (leads()) leaders().broadcast(call.input, root_host);
   if (host_ != root_host) local_->broadcast(call.input, 0);
 }
 
@@ -187,7 +213,7 @@ void HierarchicalGroup::reduce_scatter(const Collective& call) {
   at::Tensor block;
   if (leads()) {
     block = at::empty({per_host[static_cast<size_t>(host_)]}, sum.options());
-    leaders_->run(comm::reduce_scatter(sum, block, within(call.reduce_op), per_host));
+    leaders().run(comm::reduce_scatter(sum, block, within(call.reduce_op), per_host));
     finish_mean(block, call.reduce_op);
   }
   local_->run(comm::scatter(block, call.output, 0, own));
@@ -198,7 +224,7 @@ void HierarchicalGroup::all_gather(const Collective& call) {
   at::Tensor block;
   if (leads()) block = at::empty({per_host[static_cast<size_t>(host_)]}, call.output.options());
   local_->run(comm::gather(call.input, block, 0, layout_.of_host(call.output_counts, host_)));
-  if (leads()) leaders_->run(comm::all_gather(block, call.output, per_host));
+  if (leads()) leaders().run(comm::all_gather(block, call.output, per_host));
   local_->broadcast(call.output, 0);
 }
 
