@@ -40,8 +40,11 @@ class Groups {
       return {transport, comm::make_nccl_group(identity("nccl"), store(), device, deadline()), true,
               c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device))};
     }
-    const auto group = init({.deadline_s = kDeadlineS, .join_deadline_s = kDeadlineS}).group;
-    return {std::string(group->transport()), group};
+    const World world = init({.deadline_s = kDeadlineS, .join_deadline_s = kDeadlineS});
+    const bool by_host = world.group->transport() == "shm+gloo";
+    return {.transport = std::string(world.group->transport()),
+            .group = world.group,
+            .num_talkers = by_host ? world.num_hosts : 0};
   }
 
  private:
@@ -71,13 +74,13 @@ class Groups {
   std::optional<comm::Store> store_;
 };
 
-// What the slower of memory and link would allow.
+// What the link allows where there is one, else the memory.
 double limit_gbs(const BenchCase& one, const BenchSubject& subject, double memory_rate, double link_rate) {
-  const int world = subject.group->world();
-  if (link_rate > 0) return link_rate * 1e-9;
+  if (link_rate > 0 && subject.transport.ends_with("gloo")) return link_rate * 1e-9;
   if (subject.device != c10::DeviceType::CPU) return 0;
-  const double at_best_s = memory_limit_s(one, world, memory_rate);
-  return at_best_s > 0 ? static_cast<double>(one.bytes) * bus_factor(one.operation, world) / at_best_s * 1e-9 : 0;
+  const double at_best_s = memory_limit_s(one, subject.group->world(), memory_rate);
+  const double on_the_bus = static_cast<double>(one.bytes) * bus_factor(one.operation, subject.talkers());
+  return at_best_s > 0 ? on_the_bus / at_best_s * 1e-9 : 0;
 }
 
 std::vector<BenchCase> cases_of(const BenchCommOptions& options) {

@@ -1,6 +1,7 @@
 #include "weft/cli/worker/bench_measure.h"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cstring>
@@ -99,15 +100,15 @@ BenchRow row_of(const BenchCase& one, const BenchSubject& subject, const std::ve
           .median_ms = middle_s * 1e3,
           .min_ms = *std::min_element(times_s.begin(), times_s.end()) * 1e3,
           .algbw_gbs = rate,
-          .busbw_gbs = rate * bus_factor(one.operation, subject.group->world())};
+          .busbw_gbs = rate * bus_factor(one.operation, subject.talkers())};
 }
 
 }  // namespace
 
-double bus_factor(const std::string& operation, int world) {
-  const double others = static_cast<double>(world - 1) / world;
+double bus_factor(const std::string& operation, int num_talkers) {
+  const double others = static_cast<double>(num_talkers - 1) / num_talkers;
   if (operation == "all_reduce") return 2 * others;
-  if (operation == "reduce" || operation == "broadcast") return world > 1 ? 1 : 0;
+  if (operation == "reduce" || operation == "broadcast") return num_talkers > 1 ? 1 : 0;
   return others;
 }
 

@@ -23,6 +23,9 @@ struct BenchSubject {
   std::shared_ptr<comm::Group> group;
   bool own_memory = true;  // tensors of Group::allocate(), else plain ones
   c10::Device device = c10::DeviceType::CPU;
+  int num_talkers = 0;  // ranks between which a link lies: one of each host where hosts have one for all; 0: all ranks
+
+  int talkers() const { return num_talkers > 0 ? num_talkers : group->world(); }
 };
 
 struct BenchRow {
@@ -31,7 +34,7 @@ struct BenchRow {
   int world = 1;
   int64_t num_calls = 0;
   double median_ms = 0, min_ms = 0;
-  double algbw_gbs = 0, busbw_gbs = 0;  // 10^9 bytes a second; bus: what each rank's link would carry
+  double algbw_gbs = 0, busbw_gbs = 0;  // 10^9 bytes a second; bus: what each talker's link carries
   double limit_gbs = 0;                 // of the bus bandwidth; 0: unknown
 };
 
@@ -40,8 +43,8 @@ double measure_memory_rate(comm::Group& group);
 
 std::vector<BenchRow> measure(const BenchCase& one, const std::vector<BenchSubject>& subjects, int64_t num_calls);
 
-// A rank's share of bytes on the wire for each byte of the case: 2(n-1)/n for all_reduce, ...
-double bus_factor(const std::string& operation, int world);
+// A talker's share of bytes on the wire for each byte of the case: 2(n-1)/n for all_reduce, ...
+double bus_factor(const std::string& operation, int num_talkers);
 // The time below which memory of this rate cannot do it, every input read once and every result written once.
 double memory_limit_s(const BenchCase& one, int world, double bytes_per_s);
 

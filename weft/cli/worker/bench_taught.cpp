@@ -1,6 +1,7 @@
 #include "weft/cli/worker/bench_taught.h"
 
-#include <ATen/Functions.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
