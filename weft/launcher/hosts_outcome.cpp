@@ -39,7 +39,7 @@ Failure failure_of(const HostsSpec& spec, const HostsFacts& facts) {
 int exit_code_after(const HostsFacts& facts) {
   if (facts.first_failure) return exit_code_of(*facts.first_failure->status);
   if (facts.error) return facts.error->exit_code();
-  return facts.interrupted_by ? kSignalBase + *facts.interrupted_by : 0;
+  return facts.interrupted_by ? exit_code_of({.code = 0, .signal = *facts.interrupted_by}) : 0;
 }
 
 }  // namespace

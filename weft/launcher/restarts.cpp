@@ -7,6 +7,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/base/log.h"
+#include "weft/launcher/first_failure.h"
 
 namespace weft::launcher {
 namespace {
@@ -51,7 +52,7 @@ RunResult run_with_restarts(const LaunchSpec& spec, SignalWatch& signals, const 
     result.last_words.clear();
     const auto number_of_signal = back_off(spec, number, signals);
     if (!number_of_signal) continue;
-    result.exit_code = kSignalBase + *number_of_signal;
+    result.exit_code = exit_code_of({.code = 0, .signal = *number_of_signal});
     return result;
   }
 }

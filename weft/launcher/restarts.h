@@ -13,8 +13,6 @@
 
 namespace weft::launcher {
 
-inline constexpr int kSignalBase = 128;
-
 struct Outcome {
   AttemptResult record = {};
   int exit_code = 0;
