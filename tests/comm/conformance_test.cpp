@@ -1,8 +1,13 @@
 // Every operation on every transport against a plain reference: types, sizes that do not divide, worlds, ranks as threads and
 // as processes. Reductions on shm and gloo equal rank-order summation to the bit; over several hosts they equal it up to the
 // rounding of the hosts' partial sums, and are the same in all ranks.
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,6 +1,10 @@
 // Collectives on device tensors through host transports, several ranks on one device: results, and that the calls are ordered
 // with the stream they were made from. Without a device every case is skipped.
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>

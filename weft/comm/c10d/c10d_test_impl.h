@@ -1,8 +1,8 @@
 // For the tests of this folder: tensors out of a counter, and ranks in a group.
 #pragma once
 
-#include <ATen/ATen.h>
-#include <gtest/gtest.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 #include <cmath>
 #include <cstring>

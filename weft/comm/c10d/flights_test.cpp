@@ -1,6 +1,8 @@
 // Device calls that end, that are late and whose peer is lost, without a device.
 #include "weft/comm/c10d/flights.h"
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 
 #include "tests/support/ranks.h"

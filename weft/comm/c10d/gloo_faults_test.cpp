@@ -1,4 +1,6 @@
 // Ranks that die, stop, leave and are slow in the middle of collectives over TCP: the others name them, in time.
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 
 #include "tests/support/ranks.h"

@@ -1,6 +1,14 @@
 // Every operation over Gloo against a plain reference, for all types, odd worlds and odd sizes.
 #include "weft/comm/c10d/gloo_group.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <gtest/gtest.h>
+
 #include "tests/support/ranks.h"
 #include "weft/comm/c10d/c10d_test_impl.h"
 

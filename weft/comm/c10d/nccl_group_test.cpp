@@ -1,6 +1,12 @@
 // One rank of NCCL: that every operation reaches it and comes back, and that streams are kept in order.
 #include "weft/comm/c10d/nccl_group.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
 #include "weft/comm/c10d/c10d_test_impl.h"
 
 namespace weft::comm {

@@ -1,5 +1,7 @@
 #include "weft/comm/c10d/roll_call.h"
 
+#include <gtest/gtest.h>
+
 #include <mutex>
 #include <set>
 
