@@ -105,7 +105,8 @@ class ShmGroup final : public HostGroup {
                       .rank = lost.rank(),
                       .host = host_name(),
                       .pid = lost.pid(),
-                      .last_collective = fabric::describe(lost.operation(), lost.sequence()),
+                      // Without its number: the fabric counts allocations and parts of calls too.
+                      .last_collective = std::string(fabric::name_of(lost.operation())),
                       .waiting_in = during,
                       .group = name(),
                       .detail = ""});

@@ -91,8 +91,10 @@ void Attempt::on_ends(const std::vector<size_t>& ended) {
   if (link_ != nullptr) send_failure();
   if (group_.all_ended()) return;
   const RankEnd& end = group_.ends()[*first_failure_];
-  if (link_ == nullptr) say(cat("rank ", end.rank, " failed (", end.status->describe(), "): ending the other ranks"));
-  ask_to_end(SIGTERM);
+  if (link_ == nullptr)
+    say(cat("rank ", end.rank, " failed (", end.status->describe(), "): ", ending_the_others(spec_)));
+  lingering_ = true;
+  deadline_ = Deadline::after(spec_.linger);
 }
 
 void Attempt::send_failure() {
@@ -101,12 +103,14 @@ void Attempt::send_failure() {
 }
 
 void Attempt::ask_to_end(int signal) {
+  lingering_ = false;
   asked_to_end_ = true;
   group_.signal(signal);
   deadline_ = Deadline::after(spec_.grace);
 }
 
 void Attempt::on_deadline() {
+  if (lingering_ && !swept_) return ask_to_end(SIGTERM);
   deadline_ = Deadline::never();
   if (swept_) return pump_.close_pipes();
   say(cat("killing the ranks that still run after ", format_duration(spec_.grace)));

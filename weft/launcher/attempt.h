@@ -1,5 +1,6 @@
 // One attempt: the ranks from their start until none of them, and nothing they started, is left and all they printed is
-// shown. The first failure, or a signal to us, ends all of them: they are asked, and killed after the grace period.
+// shown. The first failure ends all of them: they have a moment to notice and report it, then they are asked to end, and killed
+// after the grace period. A signal to us does the same without the moment.
 //
 // Threads: one. Failure: as RankGroup; whatever is thrown, the ranks are ended.
 #pragma once
@@ -49,6 +50,7 @@ class Attempt {
   RankGroup group_;
   std::vector<pollfd> polled_;
   Deadline deadline_ = Deadline::never();  // of what is awaited now: the ranks' end, then the end of their pipes
+  bool lingering_ = false;                 // one failed, and the others are not asked to end yet
   bool asked_to_end_ = false, hurry_ = false, swept_ = false;
   std::optional<size_t> first_failure_;  // its place in ends()
   std::optional<int> interrupted_by_;

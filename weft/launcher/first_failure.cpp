@@ -44,6 +44,11 @@ std::string fix_of(const ExitStatus& status) {
 
 }  // namespace
 
+std::string ending_the_others(const LaunchSpec& spec) {
+  const std::string when = spec.linger.count() > 0 ? cat(" in ", format_duration(spec.linger)) : "";
+  return cat("ending the other ranks", when);
+}
+
 int exit_code_of(const ExitStatus& status) { return status.signal != 0 ? kSignalBase + status.signal : status.code; }
 
 std::string describe(const Failure& failure) {

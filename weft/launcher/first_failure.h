@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/launcher/launch_spec.h"
 #include "weft/launcher/rank_group.h"
 
 namespace weft::launcher {
@@ -22,6 +23,9 @@ struct Failure {
 
 // Several lines, ending with a line end: "error: rank 3 of 8 failed: ..." and what it said last.
 std::string describe(const Failure& failure);
+
+// What follows a failure, for the line that tells of it.
+std::string ending_the_others(const LaunchSpec& spec);
 
 // What a shell reports: the code, or 128 and the signal.
 int exit_code_of(const ExitStatus& status);

@@ -57,7 +57,8 @@ class HostsAttempt {
   std::vector<pollfd> polled_;
   Deadline deadline_, next_beat_;
   size_t num_ready_ = 0;
-  int port_ = 0;  // that the first host offers
+  int port_ = 0;            // that the first host offers
+  bool lingering_ = false;  // a rank failed, and the others are not asked to end yet
   bool asked_to_end_ = false, hurry_ = false;
   Stopwatch since_failure_;
   HostsFacts facts_;

@@ -74,6 +74,27 @@ TEST_F(Supervisor, ARankThatIgnoresSigtermIsKilledAfterTheGracePeriod) {
   EXPECT_EQ(result.attempts[0].ranks[1].status->signal, SIGKILL);
 }
 
+TEST_F(Supervisor, ARankThatNoticesTheLossMayEndByItself) {
+  // Rank 1 has something to say about the loss of rank 0, and does so only after it; SIGTERM would take its word away.
+  const std::string fifo = logs_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  auto spec = shell(2, cat("if [ $RANK = 0 ]; then exec 3>", fifo, "; kill -KILL $$; fi; cat ", fifo,
+                           "; sleep 0.2; echo rank 0 is gone; exit 5"));
+  spec.linger = std::chrono::seconds(60);
+  const auto result = supervise(spec);
+  EXPECT_EQ(result.exit_code, 128 + SIGKILL) << "the cause, not what followed";
+  EXPECT_EQ(result.attempts[0].ranks[1].status->code, 5);
+  EXPECT_EQ(log(1), "rank 0 is gone\n");
+}
+
+TEST_F(Supervisor, ARankThatDoesNotNoticeIsAskedToEndAfterTheLinger) {
+  auto spec = shell(2, "[ $RANK = 0 ] && exit 3; exec sleep 1000");
+  spec.linger = milliseconds(100);
+  const auto result = supervise(spec);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.attempts[0].ranks[1].status->signal, SIGTERM);
+}
+
 TEST_F(Supervisor, GrandchildrenGoToo) {
   const auto result = supervise(shell(2, "setsid sleep 1000 & sleep 1000 & echo done"));
   EXPECT_EQ(result.exit_code, 0);

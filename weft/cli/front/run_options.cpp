@@ -24,7 +24,7 @@ constexpr int64_t kMaxRestarts = 1000, kMaxThreads = 4096, kMaxPort = 65535, kMa
 struct Typed {
   int64_t num_ranks = 1, restarts = 0, num_hosts = 1;
   std::optional<int64_t> threads, master_port, host_rank;
-  std::string grace = "10s", bind = "none", master;
+  std::string linger = "2s", grace = "10s", bind = "none", master;
   bool no_prefix = false;
   TypedHosts hosts;
 };
@@ -40,6 +40,10 @@ void add_rank_flags(CLI::App& app, Typed& t) {
           "ranks to start on this host, or on each of several");
   add_int(app, "--restarts", t.restarts, 0, kMaxRestarts,
           "after a failure start all ranks again, this often at most\n(not after exit code 2, which is wrong usage)");
+  app.add_option("--linger", t.linger,
+                 "after a failure, time for the other ranks to say\nwhom they miss and to end by themselves")
+      ->capture_default_str()
+      ->type_name("DURATION");
   app.add_option("--grace", t.grace, "time to end after SIGTERM, before SIGKILL")
       ->capture_default_str()
       ->type_name("DURATION");
@@ -129,6 +133,7 @@ void check_json_folder(const std::string& path) {
 void take_launch(const Typed& t, launcher::LaunchSpec& spec) {
   spec.num_local = static_cast<int>(t.num_ranks);
   spec.max_restarts = static_cast<int>(t.restarts);
+  spec.linger = parse_duration(t.linger).value();
   spec.grace = parse_duration(t.grace).value();
   if (t.threads) spec.threads = static_cast<int>(*t.threads);
   spec.prefix = !t.no_prefix;

@@ -33,6 +33,7 @@ TEST(RunOptions, WhatStandsAfterTheSeparatorIsTheProgram) {
   const auto spec = parsed({"-n", "4"});
   EXPECT_EQ(spec.argv, (Words{"prog", "-n", "--", "x"}));
   EXPECT_EQ(spec.num_local, 4);
+  EXPECT_EQ(spec.linger, std::chrono::seconds(2));
   EXPECT_EQ(spec.grace, std::chrono::seconds(10));
   EXPECT_TRUE(spec.prefix);
   EXPECT_FALSE(spec.bind_cores);
@@ -41,9 +42,10 @@ TEST(RunOptions, WhatStandsAfterTheSeparatorIsTheProgram) {
 }
 
 TEST(RunOptions, FlagsReachTheSpec) {
-  const auto spec = parsed({"-n2", "--restarts", "3", "--grace", "500ms", "--threads", "5", "--bind", "cores",
-                            "--no-prefix", "--log-dir", "logs", "--master-port", "1234"});
+  const auto spec = parsed({"-n2", "--restarts", "3", "--linger", "0s", "--grace", "500ms", "--threads", "5", "--bind",
+                            "cores", "--no-prefix", "--log-dir", "logs", "--master-port", "1234"});
   EXPECT_EQ(spec.max_restarts, 3);
+  EXPECT_EQ(spec.linger.count(), 0);
   EXPECT_EQ(spec.grace, std::chrono::milliseconds(500));
   EXPECT_EQ(spec.threads, 5);
   EXPECT_TRUE(spec.bind_cores);
@@ -121,6 +123,7 @@ TEST(RunOptions, RefusesWithTheReason) {
       {with_program({"-n", "many"}), "'many' is not a whole number"},
       {with_program({"--restart", "1"}), "did you mean --restarts?"},
       {with_program({"--grace", "soon"}), "soon"},
+      {with_program({"--linger", "long"}), "long"},
       {with_program({"--bind", "core"}), "did you mean cores?"},
       {with_program({"--master-port", "65536"}), "65536 is outside 1..65535"},
       {with_program({"--nnodes", "2"}), "--nnodes 2 needs --node-rank and --master"},
