@@ -123,7 +123,7 @@ def test_the_first_failure_gives_the_code_and_is_shown_last(weft):
     last = done.err[done.err.index("error: "):]
     assert re.fullmatch(r"error: rank 2 of 4 failed: exit code 7\n  what:  pid \d+ ended after .*; the other ranks were ended\n"
                         r"  its last lines on standard error:\n    the reason\n", last), last
-    assert "rank 2 failed (exit code 7): ending the other ranks in 2 s\n" in done.err
+    assert "rank 2 failed (exit code 7): ending the other ranks in 2.0 s\n" in done.err
 
 
 def test_a_rank_killed_by_a_signal(weft):
