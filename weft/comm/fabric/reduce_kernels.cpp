@@ -121,8 +121,7 @@ void reduce_block(typename Format::Stored* into, std::span<const std::byte* cons
 template <typename Format, ReduceOp Op>
 void reduce_all(void* into, std::span<const std::byte* const> sources, size_t count) {
   for (size_t first = 0; first < count; first += kBlock) {
-    reduce_block<Format, Op>(static_cast<Format::Stored*>(into), sources, first,
-                             std::min(kBlock, count - first));
+    reduce_block<Format, Op>(static_cast<Format::Stored*>(into), sources, first, std::min(kBlock, count - first));
   }
 }
 
