@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import re
 import subprocess
 import time
 
@@ -14,6 +15,21 @@ DEADLINE_S = 60.0
 
 def shell(script: str) -> list[str]:
     return ["--", "/bin/sh", "-c", script]
+
+
+def counted_lines(out: str, filler_bytes: int) -> tuple[dict[str, int], int]:
+    """How many lines "RANK NUMBER FILLER" each rank printed, in order and whole; and the bytes of lines of y."""
+    seen: dict[str, int] = {}
+    long_bytes = 0
+    for line in out.splitlines():
+        prefix, rest = re.fullmatch(r"\[rank (\d+)\] (.*)", line).groups()
+        if rest.startswith("y"):
+            long_bytes += len(rest)
+            continue
+        rank, number, filler = rest.split()
+        assert rank == prefix and int(number) == seen.get(rank, 0) and len(filler) == filler_bytes
+        seen[rank] = int(number) + 1
+    return seen, long_bytes
 
 
 def is_running(pid: int) -> bool:

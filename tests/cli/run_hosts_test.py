@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from rank_helpers import DEADLINE_S, eventually, is_running, pids_in, shell, start  # noqa: F401
+from rank_helpers import DEADLINE_S, counted_lines, eventually, is_running, pids_in, shell, start  # noqa: F401
 
 SSH = ["--ssh", f"{sys.executable} {pathlib.Path(__file__).with_name('fake_ssh.py')}"]
 NETLAB = pathlib.Path(__file__).resolve().parents[2] / "tools" / "netlab"
@@ -80,15 +80,7 @@ def test_much_output_arrives_whole(weft):
     script = "import os\nfor i in range(3000): print(os.environ['RANK'], i, 'x' * 300)\nprint('y' * (1 << 20))"
     done = weft(*on("a:2,b:2"), "--", sys.executable, "-c", script)
     assert done.code == 0, done.err
-    seen, long_bytes = {}, 0
-    for line in done.out.splitlines():
-        prefix, rest = re.fullmatch(r"\[rank (\d)\] (.*)", line).groups()
-        if rest.startswith("y"):
-            long_bytes += len(rest)
-            continue
-        rank, number, filler = rest.split()
-        assert rank == prefix and int(number) == seen.get(rank, 0) and len(filler) == 300
-        seen[rank] = int(number) + 1
+    seen, long_bytes = counted_lines(done.out, filler_bytes=300)
     assert seen == {str(rank): 3000 for rank in range(4)} and long_bytes == 4 << 20
 
 

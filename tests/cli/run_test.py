@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 import pytest
-from rank_helpers import DEADLINE_S, eventually, is_running, pids_in, shell, start  # noqa: F401
+from rank_helpers import DEADLINE_S, counted_lines, eventually, is_running, pids_in, shell, start  # noqa: F401
 
 
 def test_every_rank_has_torchruns_environment(weft, tmp_path):
@@ -84,16 +84,7 @@ def test_much_output_of_many_ranks_arrives_whole(weft):
     script = "import os\nenv = dict(os.environ)\nfor i in range(2000): print(env['RANK'], i, 'x' * 200)\nprint('y' * (1 << 20))"
     done = weft("run", "-n", "16", "--", sys.executable, "-c", script)
     assert done.code == 0, done.err
-    seen: dict[str, int] = {}
-    long_bytes = 0
-    for line in done.out.splitlines():
-        prefix, rest = re.fullmatch(r"\[rank (\d+)\] (.*)", line).groups()
-        if rest.startswith("y"):
-            long_bytes += len(rest)
-            continue
-        rank, number, filler = rest.split()
-        assert rank == prefix and int(number) == seen.get(rank, 0) and len(filler) == 200
-        seen[rank] = int(number) + 1
+    seen, long_bytes = counted_lines(done.out, filler_bytes=200)
     assert seen == {str(rank): 2000 for rank in range(16)}
     assert long_bytes == 16 << 20
 
