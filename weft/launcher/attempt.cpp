@@ -93,7 +93,6 @@ void Attempt::on_ends(const std::vector<size_t>& ended) {
   const RankEnd& end = group_.ends()[*first_failure_];
   if (link_ == nullptr)
     say(cat("rank ", end.rank, " failed (", end.status->describe(), "): ", ending_the_others(spec_)));
-  lingering_ = true;
   deadline_ = Deadline::after(spec_.linger);
 }
 
@@ -103,14 +102,13 @@ void Attempt::send_failure() {
 }
 
 void Attempt::ask_to_end(int signal) {
-  lingering_ = false;
   asked_to_end_ = true;
   group_.signal(signal);
   deadline_ = Deadline::after(spec_.grace);
 }
 
 void Attempt::on_deadline() {
-  if (lingering_ && !swept_) return ask_to_end(SIGTERM);
+  if (!asked_to_end_ && !swept_) return ask_to_end(SIGTERM);  // the linger after a failure is over
   deadline_ = Deadline::never();
   if (swept_) return pump_.close_pipes();
   say(cat("killing the ranks that still run after ", format_duration(spec_.grace)));

@@ -50,7 +50,6 @@ class Attempt {
   RankGroup group_;
   std::vector<pollfd> polled_;
   Deadline deadline_ = Deadline::never();  // of what is awaited now: the ranks' end, then the end of their pipes
-  bool lingering_ = false;                 // one failed, and the others are not asked to end yet
   bool asked_to_end_ = false, hurry_ = false, swept_ = false;
   std::optional<size_t> first_failure_;  // its place in ends()
   std::optional<int> interrupted_by_;

@@ -167,7 +167,6 @@ void HostsAttempt::on_failure(const RankEnd& end, const std::string& host) {
   since_failure_.restart();
   say(cat("rank ", end.rank, " on host ", host, " failed (", end.status->describe(),
           "): ", ending_the_others(spec_.launch)));
-  lingering_ = true;
   deadline_ = Deadline::after(spec_.launch.linger);
 }
 
@@ -195,7 +194,6 @@ void HostsAttempt::trouble(const Error& error) {
 }
 
 void HostsAttempt::ask_to_end(int signal) {
-  lingering_ = false;
   asked_to_end_ = true;
   const auto grace_s = std::chrono::duration<double>(spec_.launch.grace).count();
   deadline_ = Deadline::after(!facts_.started ? kCloseSeconds : hurry_ ? kHurrySeconds : grace_s + kReportSeconds);
@@ -218,7 +216,7 @@ void HostsAttempt::beat() {
 
 // Those that have not answered: to our hello, or to the order to end.
 void HostsAttempt::on_deadline() {
-  if (lingering_) return ask_to_end(SIGTERM);
+  if (facts_.first_failure && !asked_to_end_) return ask_to_end(SIGTERM);  // the linger is over
   deadline_ = Deadline::never();
   if (!asked_to_end_) {
     for (const auto& place : places_) {

@@ -57,8 +57,7 @@ class HostsAttempt {
   std::vector<pollfd> polled_;
   Deadline deadline_, next_beat_;
   size_t num_ready_ = 0;
-  int port_ = 0;            // that the first host offers
-  bool lingering_ = false;  // a rank failed, and the others are not asked to end yet
+  int port_ = 0;  // that the first host offers
   bool asked_to_end_ = false, hurry_ = false;
   Stopwatch since_failure_;
   HostsFacts facts_;
