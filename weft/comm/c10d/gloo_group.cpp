@@ -57,13 +57,7 @@ class GlooGroup final : public HostGroup {
   at::Tensor allocate(int64_t count, at::ScalarType type) override { return at::zeros({count}, type); }
 
   std::shared_ptr<Group> split(const std::vector<int>& ranks, const std::string& name) override {
-    std::vector<std::string> members;
-    for (const int rank : ranks) members.push_back(cat(rank));
-    const GroupIdentity part = {.name = cat(self_.name, "/", name, "/", join(members, ",")),
-                                .rank = rank_among(ranks, *this),
-                                .world = static_cast<int>(ranks.size()),
-                                .deadline_s = deadline_s()};
-    return make_gloo_group(part, store_, Deadline::after(deadline_s()));
+    return make_gloo_group(part_of(*this, ranks, name), store_, Deadline::after(deadline_s()));
   }
 
  private:

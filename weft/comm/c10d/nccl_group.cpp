@@ -105,13 +105,7 @@ class NcclGroup final : public Group {
   }
 
   std::shared_ptr<Group> split(const std::vector<int>& ranks, const std::string& name) override {
-    std::vector<std::string> members;
-    for (const int rank : ranks) members.push_back(cat(rank));
-    const GroupIdentity part = {.name = cat(self_.name, "/", name, "/", join(members, ",")),
-                                .rank = rank_among(ranks, *this),
-                                .world = static_cast<int>(ranks.size()),
-                                .deadline_s = deadline_s()};
-    return make_nccl_group(part, store_, device_.index(), Deadline::after(deadline_s()));
+    return make_nccl_group(part_of(*this, ranks, name), store_, device_.index(), Deadline::after(deadline_s()));
   }
 
  private:

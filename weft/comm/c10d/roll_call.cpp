@@ -6,6 +6,15 @@
 #include "weft/comm/c10d/roll_call_impl.h"
 
 namespace weft::comm {
+
+GroupIdentity part_of(const Group& whole, const std::vector<int>& ranks, const std::string& name) {
+  std::vector<std::string> members;
+  for (const int rank : ranks) members.push_back(cat(rank));
+  return {.name = cat(whole.name(), "/", name, "/", join(members, ",")),
+          .rank = rank_among(ranks, whole),
+          .world = static_cast<int>(ranks.size()),
+          .deadline_s = whole.deadline_s()};
+}
 namespace {
 
 constexpr char kVerdictKey[] = "verdict";

@@ -15,10 +15,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "weft/base/clock.h"
 #include "weft/comm/c10d/store.h"
 #include "weft/comm/fabric/call.h"
+#include "weft/comm/group.h"
 
 namespace weft::comm {
 
@@ -28,6 +30,9 @@ struct GroupIdentity {
   int world = 1;
   double deadline_s = 600;
 };
+
+// Who we are in a group of some of the ranks, under a name of its own in the store. Fails as rank_among().
+GroupIdentity part_of(const Group& whole, const std::vector<int>& ranks, const std::string& name);
 
 inline constexpr int kMissedBeats = 4;
 
