@@ -104,7 +104,7 @@ int bench_comm(const BenchCommOptions& options) {
     return 0;
   }
   BenchReport report{.world = self.world, .link_rate = options.link.bytes_per_s};
-  report.memory_rate = measure_memory_rate(*subjects.front().group);
+  report.memory_rate = measure_memory_rate(subjects.front());
   std::optional<Progress> progress;
   if (self.rank == 0) progress.emplace(ProgressOptions{.title = "bench", .terminal = detect_terminal(STDERR_FILENO)});
   const auto cases = cases_of(options);

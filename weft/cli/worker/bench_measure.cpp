@@ -74,12 +74,14 @@ int64_t calls_for(double once_s, int64_t wanted) {
   return std::clamp(static_cast<int64_t>(kBudgetS / std::max(once_s, 1e-6)), kMinCalls, kMaxCalls);
 }
 
-// By the slowest rank, the same in all.
-std::vector<double> slowest(Group& group, const std::vector<double>& times_s) {
+// By the slowest rank, the same in all. Through the device where that is all the group can send from.
+std::vector<double> slowest(const BenchSubject& meeting, const std::vector<double>& times_s) {
   const auto count = static_cast<int64_t>(times_s.size());
-  const at::Tensor all = at::empty({count}, at::kDouble);
+  at::Tensor all = at::empty({count}, at::kDouble);
   std::copy(times_s.begin(), times_s.end(), all.mutable_data_ptr<double>());
-  group.all_reduce(all, comm::ReduceOp::kMax);
+  all = all.to(meeting.device);
+  meeting.group->all_reduce(all, comm::ReduceOp::kMax);
+  all = all.cpu();
   return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + count};
 }
 
@@ -125,28 +127,28 @@ double memory_limit_s(const BenchCase& one, int world, double bytes_per_s) {
   return moved * static_cast<double>(one.bytes) / bytes_per_s;
 }
 
-double measure_memory_rate(comm::Group& group) {
+double measure_memory_rate(const BenchSubject& meeting) {
   std::vector<char> from(kMemoryBytes, 1), into(kMemoryBytes, 2);
   std::vector<double> times_s;
   for (int round = 0; round < 7; ++round) {
-    group.barrier();
+    meeting.group->barrier();
     const Stopwatch watch;
     std::memcpy(into.data(), from.data(), kMemoryBytes);
     times_s.push_back(watch.elapsed_s());
     std::swap(from, into);
   }
-  return 2.0 * static_cast<double>(kMemoryBytes) * group.world() / median(slowest(group, times_s));
+  return 2.0 * static_cast<double>(kMemoryBytes) * meeting.group->world() / median(slowest(meeting, times_s));
 }
 
 std::vector<BenchRow> measure(const BenchCase& one, const std::vector<BenchSubject>& subjects, int64_t num_calls) {
   std::vector<Collective> calls;
   for (const BenchSubject& subject : subjects) calls.push_back(call_of(one, subject));
-  Group& meeting = *subjects.front().group;
+  const BenchSubject& meeting = subjects.front();
   // The first touch of the memory, and how long one takes.
   std::vector<double> once_s;
   for (size_t i = 0; i < subjects.size(); ++i) {
-    time_once_s(meeting, *subjects[i].group, calls[i]);
-    once_s.push_back(time_once_s(meeting, *subjects[i].group, calls[i]));
+    time_once_s(*meeting.group, *subjects[i].group, calls[i]);
+    once_s.push_back(time_once_s(*meeting.group, *subjects[i].group, calls[i]));
   }
   once_s = slowest(meeting, once_s);
   std::vector<std::vector<double>> times_s(subjects.size());
@@ -157,7 +159,7 @@ std::vector<BenchRow> measure(const BenchCase& one, const std::vector<BenchSubje
     for (size_t i = 0; i < subjects.size(); ++i) {
       // The slow ones take part in every so many rounds, spread over the whole.
       if (round * wanted[i] / rounds == (round + 1) * wanted[i] / rounds) continue;
-      times_s[i].push_back(time_once_s(meeting, *subjects[i].group, calls[i]));
+      times_s[i].push_back(time_once_s(*meeting.group, *subjects[i].group, calls[i]));
     }
   }
   std::vector<BenchRow> rows;

@@ -39,7 +39,7 @@ struct BenchRow {
 };
 
 // Bytes a second that all ranks of this host together copy, read and write counted, on buffers far larger than the caches.
-double measure_memory_rate(comm::Group& group);
+double measure_memory_rate(const BenchSubject& meeting);
 
 std::vector<BenchRow> measure(const BenchCase& one, const std::vector<BenchSubject>& subjects, int64_t num_calls);
 
