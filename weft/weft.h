@@ -16,3 +16,7 @@
 #include "weft/data/corpus.h"
 #include "weft/monitor/progress.h"
 #include "weft/monitor/run_report.h"
+#include "weft/plan/ledger.h"
+#include "weft/plan/plan.h"
+#include "weft/plan/report.h"
+#include "weft/plan/schedule.h"

@@ -1,0 +1,118 @@
+#include "weft/plan/ledger.h"
+
+#include <algorithm>
+
+namespace weft::plan {
+namespace {
+
+// Elements of a bucket that a rank keeps.
+int64_t kept(const Bucket& bucket, bool sharded) { return sharded ? bucket.slice_elements : bucket.num_elements; }
+
+int64_t parameter_bytes(const Plan& plan, bool sharded) {
+  int64_t bytes = 0;
+  for (const Bucket& bucket : plan.layout.buckets) bytes += kept(bucket, sharded) * bytes_of(bucket.dtype);
+  return bytes;
+}
+
+int64_t gradient_bytes(const Plan& plan, bool sharded) {
+  int64_t bytes = 0;
+  for (const Bucket& bucket : plan.layout.gradient_buckets())
+    bytes += kept(bucket, sharded) * bytes_of(gradient_dtype(plan.options, bucket));
+  return bytes;
+}
+
+int64_t optimizer_bytes(const Plan& plan, bool sharded) {
+  int64_t elements = 0;
+  for (const Bucket& bucket : plan.layout.gradient_buckets()) elements += kept(bucket, sharded);
+  return elements * plan.options.optimizer.state_bytes_per_element;
+}
+
+int64_t fp32_copy_bytes(const Plan& plan, bool sharded) {
+  if (!plan.options.optimizer.fp32_copy) return 0;
+  int64_t bytes = 0;
+  for (const Bucket& bucket : plan.layout.gradient_buckets()) {
+    const bool is_half = bytes_of(bucket.dtype) == 2;
+    bytes += is_half ? kept(bucket, sharded) * bytes_of(Dtype::kFp32) : 0;
+  }
+  return bytes;
+}
+
+// The most that buckets in flight take: with overlap one is reduced while its successor is filled.
+template <typename BytesOf>
+int64_t in_flight_bytes(const Plan& plan, BytesOf bytes_of_bucket) {
+  int64_t most = 0, last = 0;
+  for (const Bucket& bucket : plan.layout.gradient_buckets()) {
+    const int64_t bytes = bytes_of_bucket(bucket);
+    most = std::max(most, plan.options.overlap ? last + bytes : bytes);
+    last = bytes;
+  }
+  return most;
+}
+
+int64_t flowing_bytes(const Plan& plan) {
+  return in_flight_bytes(
+      plan, [&](const Bucket& bucket) { return bucket.num_elements * bytes_of(gradient_dtype(plan.options, bucket)); });
+}
+
+int64_t wire_bytes(const Plan& plan) {
+  return in_flight_bytes(plan, [&](const Bucket& bucket) -> int64_t {
+    const Dtype wire = wire_dtype(plan.options, bucket);
+    return wire == gradient_dtype(plan.options, bucket) ? 0 : bucket.num_elements * bytes_of(wire);
+  });
+}
+
+// The whole model at most. One bucket must fit even where the setting is smaller: it is what a gather brings.
+int64_t gathered_bytes(const Plan& plan) {
+  int64_t widest = 1, largest = 0;
+  for (const Bucket& bucket : plan.layout.buckets) {
+    widest = std::max(widest, bytes_of(bucket.dtype));
+    largest = std::max(largest, bucket.num_elements * bytes_of(bucket.dtype));
+  }
+  const int64_t all = parameter_bytes(plan, false);
+  if (plan.options.live_elements > all / widest) return all;
+  return std::clamp(plan.options.live_elements * widest, largest, all);
+}
+
+}  // namespace
+
+std::string_view name_of(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::kParameters: return "parameters";
+    case MemoryKind::kGradients: return "gradients";
+    case MemoryKind::kOptimizer: return "optimizer";
+    case MemoryKind::kCommunication: return "communication";
+  }
+  return "";
+}
+
+int64_t Ledger::bytes(MemoryKind kind) const {
+  int64_t sum = 0;
+  for (const LedgerLine& line : lines) sum += line.kind == kind ? line.bytes : 0;
+  return sum;
+}
+
+int64_t Ledger::total() const {
+  int64_t sum = 0;
+  for (const LedgerLine& line : lines) sum += line.bytes;
+  return sum;
+}
+
+Ledger make_ledger(const Plan& plan, int stage) {
+  const int sharing = effective_stage(plan, stage);
+  Ledger ledger{.stage = stage};
+  const auto add = [&](MemoryKind kind, std::string what, int64_t bytes) {
+    if (bytes > 0) ledger.lines.push_back({kind, std::move(what), bytes});
+  };
+  add(MemoryKind::kParameters, sharing >= 3 ? "slices of the parameters" : "parameters",
+      parameter_bytes(plan, sharing >= 3));
+  add(MemoryKind::kGradients, sharing >= 2 ? "slices of the gradients" : "gradients",
+      gradient_bytes(plan, sharing >= 2));
+  add(MemoryKind::kOptimizer, "optimizer state", optimizer_bytes(plan, sharing >= 1));
+  add(MemoryKind::kOptimizer, "fp32 copy of the parameters", fp32_copy_bytes(plan, sharing >= 1));
+  if (sharing >= 2) add(MemoryKind::kCommunication, "gradient buckets in flight", flowing_bytes(plan));
+  if (plan.layout.world > 1) add(MemoryKind::kCommunication, "the same in the type of the wire", wire_bytes(plan));
+  if (sharing >= 3) add(MemoryKind::kCommunication, "gathered parameters, at most", gathered_bytes(plan));
+  return ledger;
+}
+
+}  // namespace weft::plan

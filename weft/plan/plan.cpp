@@ -1,0 +1,101 @@
+#include "weft/plan/plan.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/text.h"
+
+namespace weft::plan {
+namespace {
+
+void check_range(std::string_view what, std::string_view setting, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return;
+  throw Error(ErrorKind::kInput, {.title = cat("no plan has ", value, " ", what),
+                                  .what = cat(setting, " is ", value),
+                                  .where = "",
+                                  .fix = cat("set ", setting, " from ", low, " to ", high)});
+}
+
+void check(const PlanOptions& options) {
+  check_range("as its stage", "zero_optimization.stage", options.stage, 0, kMaxStage);
+  check_range("micro-steps", "gradient_accumulation_steps", options.accumulation_steps, 1, kMaxAccumulationSteps);
+  check_range("live elements", "stage3_max_live_parameters", options.live_elements, 0, INT64_MAX);
+  check_range("bytes of optimizer state for an element", "state_bytes_per_element",
+              options.optimizer.state_bytes_per_element, 0, kMaxStateBytes);
+}
+
+Dtype dtype_of(config::Dtype dtype) {
+  switch (dtype) {
+    case config::Dtype::kFp16: return Dtype::kFp16;
+    case config::Dtype::kBf16: return Dtype::kBf16;
+    case config::Dtype::kFp32: return Dtype::kFp32;
+  }
+  return Dtype::kFp32;
+}
+
+std::optional<Dtype> dtype_of(const std::optional<config::Dtype>& dtype) {
+  return dtype ? std::optional(dtype_of(*dtype)) : std::nullopt;
+}
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+// Moments an optimizer keeps for each element. One that is not known counts as Adam: most keep two.
+int64_t num_moments(const config::Optimizer& optimizer) {
+  const std::string type = lower(optimizer.type.value_or("adam"));
+  if (type == "adagrad" || type == "lion" || type == "muon") return 1;
+  if (type != "sgd") return 2;
+  const config::Value* momentum = optimizer.params ? optimizer.params->find("momentum") : nullptr;
+  return momentum != nullptr && momentum->is_number() && momentum->number() != 0 ? 1 : 0;
+}
+
+OptimizerCost cost_from(const config::Resolved& config) {
+  const int64_t moment_bytes = bytes_of(config.bf16.bf16_optimizer_states ? Dtype::kBf16 : Dtype::kFp32);
+  return {.state_bytes_per_element = num_moments(config.optimizer) * moment_bytes,
+          .fp32_copy = !config.bf16.bf16_master_weights_and_grads};
+}
+
+}  // namespace
+
+Plan make_plan(ParameterTable table, PlanOptions options) {
+  check(options);
+  Layout layout = make_layout(table, options.layout);
+  return {std::move(table), std::move(options), std::move(layout)};
+}
+
+PlanOptions options_from(const config::Resolved& config, int world) {
+  const config::ZeroOptimization& zero = config.zero_optimization;
+  const int64_t steps = config.gradient_accumulation_steps;
+  check_range("micro-steps", "gradient_accumulation_steps", steps, 1, kMaxAccumulationSteps);
+  check_range("as its stage", "zero_optimization.stage", zero.stage, 0, kMaxStage);
+  return {.layout = {.world = world,
+                     .bucket_elements = zero.reduce_bucket_size,
+                     .first_bucket_bytes = zero.overlap_comm ? kFirstBucketBytes : 0},
+          .stage = static_cast<int>(zero.stage),
+          .accumulation_steps = static_cast<int>(steps),
+          .overlap = zero.overlap_comm,
+          .gradient_dtype = dtype_of(config.data_types.grad_accum_dtype),
+          .wire_dtype = dtype_of(config.communication_data_type),
+          .optimizer = cost_from(config),
+          .live_elements = zero.stage3_max_live_parameters};
+}
+
+Dtype gradient_dtype(const PlanOptions& options, const Bucket& bucket) {
+  return options.gradient_dtype.value_or(bucket.dtype);
+}
+
+Dtype wire_dtype(const PlanOptions& options, const Bucket& bucket) {
+  return options.wire_dtype.value_or(gradient_dtype(options, bucket));
+}
+
+int effective_stage(const Plan& plan, int stage) {
+  WEFT_CHECK(stage >= 0 && stage <= kMaxStage);
+  return plan.layout.world == 1 ? 0 : stage;
+}
+
+}  // namespace weft::plan

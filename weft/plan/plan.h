@@ -1,0 +1,64 @@
+// A plan: what one step of training stores and sends, decided before anything runs. The engine executes it, the simulator
+// prices it, the doctor checks it, a checkpoint records it.
+//
+//   const Plan plan = make_plan(table, options_from(config, world.size()));
+//   make_ledger(plan, 2).total();            // ledger.h: bytes a rank holds
+//   make_schedule(plan, 2).sent_bytes();     // schedule.h: bytes a rank sends in a step
+//   hashes_of(describe(plan)).all;           // agreement.h: equal on every rank, or the ranks do not train one model
+//
+// Plain values, the same on every rank for the same input: any thread. Failure: Error(kInput), of layout.h or for options
+// that are out of range.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "weft/config/resolved.h"
+#include "weft/plan/layout.h"
+
+namespace weft::plan {
+
+inline constexpr int kMaxStage = 3;
+inline constexpr int kMaxAccumulationSteps = 16'384;
+inline constexpr int64_t kMaxStateBytes = 1024;
+
+// What the optimizer keeps for each element it updates.
+struct OptimizerCost {
+  int64_t state_bytes_per_element = 8;  // Adam: two moments in fp32
+  bool fp32_copy = true;                // of fp16 and bf16 parameters; others need none
+
+  bool operator==(const OptimizerCost&) const = default;
+};
+
+struct PlanOptions {
+  LayoutOptions layout = {};
+  int stage = 0;               // 0: nothing is sharded; 1: optimizer state; 2: and gradients; 3: and parameters
+  int accumulation_steps = 1;  // micro-steps in a step
+  bool overlap = true;         // reduce one bucket while the next is filled
+  std::optional<Dtype> gradient_dtype = {};  // that gradients are kept in; absent: the parameter's
+  std::optional<Dtype> wire_dtype = {};      // that gradients travel in; absent: the one they are kept in
+  OptimizerCost optimizer = {};
+  int64_t live_elements = 1'000'000'000;  // stage 3: gathered at any time
+
+  bool operator==(const PlanOptions&) const = default;
+};
+
+struct Plan {
+  ParameterTable table;
+  PlanOptions options;
+  Layout layout;
+};
+
+Plan make_plan(ParameterTable table, PlanOptions options);
+
+// What of a config concerns a plan. Without overlap there is no small first bucket: it would cost a latency and hide nothing.
+PlanOptions options_from(const config::Resolved& config, int world);
+
+// The types of one bucket's gradients, in memory and on the wire.
+Dtype gradient_dtype(const PlanOptions& options, const Bucket& bucket);
+Dtype wire_dtype(const PlanOptions& options, const Bucket& bucket);
+
+// The stage that counts: with one rank there is nobody to share with, so every stage is stage 0.
+int effective_stage(const Plan& plan, int stage);
+
+}  // namespace weft::plan

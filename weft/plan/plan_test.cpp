@@ -1,0 +1,111 @@
+#include "weft/plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "weft/plan/example_tables_impl.h"
+
+namespace weft::plan {
+namespace {
+
+config::Resolved small_config() {
+  config::Resolved config;
+  config.gradient_accumulation_steps = 4;
+  config.zero_optimization.stage = 2;
+  return config;
+}
+
+TEST(Plan, TakesItsOptionsFromAConfig) {
+  config::Resolved config = small_config();
+  config.zero_optimization.reduce_bucket_size = 12345;
+  config.zero_optimization.overlap_comm = true;
+  config.zero_optimization.stage3_max_live_parameters = 678;
+  config.communication_data_type = config::Dtype::kFp16;
+  config.data_types.grad_accum_dtype = config::Dtype::kFp32;
+  const PlanOptions expected{.layout = {.world = 8, .bucket_elements = 12345},
+                             .stage = 2,
+                             .accumulation_steps = 4,
+                             .overlap = true,
+                             .gradient_dtype = Dtype::kFp32,
+                             .wire_dtype = Dtype::kFp16,
+                             .live_elements = 678};
+  EXPECT_EQ(options_from(config, 8), expected);
+}
+
+TEST(Plan, WithoutOverlapThereIsNoSmallFirstBucket) {
+  EXPECT_EQ(options_from(small_config(), 2).layout.first_bucket_bytes, 0);
+}
+
+TEST(Plan, KnowsWhatOptimizersKeep) {
+  const std::tuple<std::optional<std::string>, bool, int64_t> cases[] = {
+      {std::nullopt, false, 8}, {"AdamW", false, 8}, {"adam", true, 4},   {"Lamb", false, 8}, {"Adagrad", false, 4},
+      {"LION", false, 4},       {"Muon", false, 4},  {"RAdam", false, 8}, {"SGD", false, 0}};
+  for (const auto& [type, half_states, bytes] : cases) {
+    config::Resolved config = small_config();
+    config.optimizer.type = type;
+    config.bf16.bf16_optimizer_states = half_states;
+    EXPECT_EQ(options_from(config, 1).optimizer.state_bytes_per_element, bytes) << type.value_or("none");
+  }
+}
+
+TEST(Plan, SgdKeepsAMomentOnlyWithMomentum) {
+  config::Resolved config = small_config();
+  config.optimizer.type = "SGD";
+  config.optimizer.params = config::Value{.kind = config::Kind::kObject, .members = {}};
+  const auto with_momentum = [&](double momentum) {
+    config.optimizer.params->members = {{"momentum", {}, config::real_value(momentum)}};
+    return options_from(config, 1).optimizer.state_bytes_per_element;
+  };
+  EXPECT_EQ(with_momentum(0.9), 4);
+  EXPECT_EQ(with_momentum(0), 0);
+}
+
+TEST(Plan, Bf16MastersNeedNoFp32Copy) {
+  config::Resolved config = small_config();
+  EXPECT_TRUE(options_from(config, 1).optimizer.fp32_copy);
+  config.bf16.bf16_master_weights_and_grads = true;
+  EXPECT_FALSE(options_from(config, 1).optimizer.fp32_copy);
+}
+
+TEST(Plan, GradientsTravelInTheTypeTheyAreKeptIn) {
+  const Bucket bucket{.dtype = Dtype::kBf16};
+  EXPECT_EQ(gradient_dtype({}, bucket), Dtype::kBf16);
+  EXPECT_EQ(wire_dtype({}, bucket), Dtype::kBf16);
+  EXPECT_EQ(wire_dtype({.gradient_dtype = Dtype::kFp32}, bucket), Dtype::kFp32);
+  EXPECT_EQ(wire_dtype({.gradient_dtype = Dtype::kFp32, .wire_dtype = Dtype::kFp16}, bucket), Dtype::kFp16);
+}
+
+TEST(Plan, RefusesOptionsOutOfRange) {
+  const auto expect_refused = [](const PlanOptions& options, const std::string& what, const std::string& fix) {
+    try {
+      make_plan(toy_table(), options);
+      ADD_FAILURE() << "not refused: " << what;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInput);
+      EXPECT_EQ(error.text().what, what);
+      EXPECT_EQ(error.text().fix, fix);
+    }
+  };
+  expect_refused({.stage = 4}, "zero_optimization.stage is 4", "set zero_optimization.stage from 0 to 3");
+  expect_refused({.stage = -1}, "zero_optimization.stage is -1", "set zero_optimization.stage from 0 to 3");
+  const std::string steps = "set gradient_accumulation_steps from 1 to 16384";
+  expect_refused({.accumulation_steps = 0}, "gradient_accumulation_steps is 0", steps);
+  expect_refused({.accumulation_steps = 16385}, "gradient_accumulation_steps is 16385", steps);
+  expect_refused({.optimizer = {.state_bytes_per_element = -1}}, "state_bytes_per_element is -1",
+                 "set state_bytes_per_element from 0 to 1024");
+  expect_refused({.live_elements = -1}, "stage3_max_live_parameters is -1",
+                 "set stage3_max_live_parameters from 0 to 9223372036854775807");
+}
+
+TEST(Plan, AConfigOutOfRangeIsNotCutShort) {
+  config::Resolved config = small_config();
+  config.gradient_accumulation_steps = 4'294'967'297;
+  EXPECT_THROW(options_from(config, 1), Error);
+  config = small_config();
+  config.zero_optimization.stage = 4'294'967'296;
+  EXPECT_THROW(options_from(config, 1), Error);
+}
+
+}  // namespace
+}  // namespace weft::plan
