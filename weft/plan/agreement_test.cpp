@@ -101,9 +101,9 @@ TEST(Agreement, EachOptionCounts) {
        "setting 'zero_optimization.stage3_max_live_parameters' is 100 on rank 0 and 99 on rank 3"},
       {[](auto& o) { o.layout.ready_order = {3, 4, 2, 1, 0}; },
        "gradient 0 of the ready order is that of parameter 4 'scale' on rank 0 and parameter 3 'ln' on rank 3"},
-      {[](auto& o) { o.layout.boundaries = {3}; },
+      {[](auto& o) { o.layout.boundaries = std::vector<int>{3}; },
        "bucket 0 is fp32, 4 parameters, 192 elements on rank 0 and fp32, 3 parameters, 128 elements on rank 3"},
-      {[](auto& o) { o.layout.boundaries = {4}; }, "none"},
+      {[](auto& o) { o.layout.boundaries = std::vector<int>{4}; }, "none"},
   };
   std::set<Hash128> seen = {hashes_of(toy_description()).all};
   for (const OptionChange& one : cases) {

@@ -90,8 +90,9 @@ inline LayoutOptions random_layout_options(Rng& rng, const ParameterTable& table
     std::ranges::shuffle(out.ready_order, rng);
   }
   if (draw(rng, 0, 3) != 0) return out;
+  out.boundaries.emplace();
   for (int at = 1; at < std::ssize(table.trainable()); ++at) {
-    if (draw(rng, 0, 2) == 0) out.boundaries.push_back(at);
+    if (draw(rng, 0, 2) == 0) out.boundaries->push_back(at);
   }
   return out;
 }

@@ -149,10 +149,11 @@ class Filler {
 std::vector<Bucket> fill_trainable(const ParameterTable& table, const LayoutOptions& options,
                                    const std::vector<int>& order) {
   Filler filler(table, options, false);
-  const int64_t limit = options.boundaries.empty() ? options.bucket_elements : kNoLimit;
-  auto boundary = options.boundaries.begin();
+  const int64_t limit = options.boundaries ? kNoLimit : options.bucket_elements;
+  const std::vector<int> boundaries = options.boundaries.value_or(std::vector<int>());
+  auto boundary = boundaries.begin();
   for (int position = 0; const int parameter : order) {
-    if (boundary != options.boundaries.end() && *boundary == position) {
+    if (boundary != boundaries.end() && *boundary == position) {
       filler.close_all();
       ++boundary;
     }
@@ -215,7 +216,7 @@ Layout make_layout(const ParameterTable& table, const LayoutOptions& options) {
   check(options);
   check_trainable(table);
   Layout layout{.world = options.world, .ready_order = resolved_order(table, options.ready_order)};
-  check_boundaries(options.boundaries, layout.ready_order.size());
+  if (options.boundaries) check_boundaries(*options.boundaries, layout.ready_order.size());
   layout.buckets = fill_trainable(table, options, layout.ready_order);
   layout.num_gradient_buckets = static_cast<int>(layout.buckets.size());
   std::ranges::move(fill_frozen(table, options), std::back_inserter(layout.buckets));

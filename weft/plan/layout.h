@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,9 +23,9 @@
 
 namespace weft::plan {
 
-// 64 bytes in the narrowest type, hence in each: a cache line, and what vector loads like best.
-inline constexpr int64_t kAlignElements = 32;
+// A cache line, and what vector loads like best. In elements, that of the narrowest type: aligned in the wider ones too.
 inline constexpr int64_t kAlignBytes = 64;
+inline constexpr int64_t kAlignElements = kAlignBytes / 2;
 
 // The first bucket is small, so that the wire is busy early in backward. torch's DDP chose the same size.
 inline constexpr int64_t kFirstBucketBytes = 1'048'576;
@@ -40,8 +41,9 @@ struct LayoutOptions {
   int64_t slice_multiple = kAlignElements;
   // The numbers of all trainable parameters as backward completes them; empty: the reverse of their registration.
   std::vector<int> ready_order = {};
-  // Positions in the ready order at which a new bucket begins, ascending; where there are any, they alone decide.
-  std::vector<int> boundaries = {};
+  // Positions in the ready order at which a new bucket begins, ascending, none for a single bucket; they alone decide
+  // then. Absent: by size.
+  std::optional<std::vector<int>> boundaries = {};
 
   bool operator==(const LayoutOptions&) const = default;
 };

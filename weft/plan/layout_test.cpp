@@ -9,6 +9,8 @@
 namespace weft::plan {
 namespace {
 
+using Cut = std::vector<int>;
+
 constexpr int64_t kNone = 0;  // no smaller first bucket
 
 std::vector<std::vector<int>> parameters_by_bucket(const Layout& layout) {
@@ -86,9 +88,15 @@ TEST(Layout, TheFirstBucketIsNotLargerThanTheOthers) {
 }
 
 TEST(Layout, BoundariesDecideAlone) {
-  const LayoutOptions options{.bucket_elements = 1, .boundaries = {1, 3}};
+  const LayoutOptions options{.bucket_elements = 1, .boundaries = Cut{1, 3}};
   const Layout layout = make_layout(fp32_table({64, 64, 64, 64, 64}), options);
   EXPECT_EQ(parameters_by_bucket(layout), (std::vector<std::vector<int>>{{4}, {3, 2}, {1, 0}}));
+}
+
+TEST(Layout, NoBoundariesAtAllMeanOneBucket) {
+  const LayoutOptions options{.bucket_elements = 1, .boundaries = Cut{}};
+  const Layout layout = make_layout(fp32_table({64, 64}), options);
+  EXPECT_EQ(parameters_by_bucket(layout), (std::vector<std::vector<int>>{{1, 0}}));
 }
 
 TEST(Layout, FollowsTheReadyOrder) {
@@ -153,10 +161,10 @@ TEST(Layout, RefusesWhatCannotBe) {
   expect_refused(table, O{.ready_order = {0, 1, 2, 3}}, order, "number 3 is no such parameter", "once");
   expect_refused(table, O{.ready_order = {0, 1, -7}}, order, "number -7 is no such parameter", "once");
   const std::string boundary = "the bucket boundaries are impossible";
-  expect_refused(table, O{.boundaries = {0}}, boundary, "boundary 0", "between 1 and 2");
-  expect_refused(table, O{.boundaries = {3}}, boundary, "boundary 3", "between 1 and 2");
-  expect_refused(table, O{.boundaries = {2, 1}}, boundary, "boundary 1 after 2", "ascending");
-  expect_refused(table, O{.boundaries = {-1}}, boundary, "boundary -1", "ascending");
+  expect_refused(table, O{.boundaries = Cut{0}}, boundary, "boundary 0", "between 1 and 2");
+  expect_refused(table, O{.boundaries = Cut{3}}, boundary, "boundary 3", "between 1 and 2");
+  expect_refused(table, O{.boundaries = Cut{2, 1}}, boundary, "boundary 1 after 2", "ascending");
+  expect_refused(table, O{.boundaries = Cut{-1}}, boundary, "boundary -1", "ascending");
 }
 
 // --- Properties of any layout -------------------------------------------------------------------------------------------
@@ -181,7 +189,7 @@ void expect_sound_bucket(const Bucket& bucket, const ParameterTable& table, cons
   EXPECT_LE(end, bucket.num_elements);
   EXPECT_GT(std::max<int64_t>(1, end) + options.world * options.slice_multiple, bucket.num_elements)
       << "more padding than needed";
-  const bool has_limit = num_filled > 1 && (options.boundaries.empty() || bucket.frozen);
+  const bool has_limit = num_filled > 1 && (!options.boundaries || bucket.frozen);
   EXPECT_LE(filled_end, has_limit ? options.bucket_elements : INT64_MAX);
 }
 
