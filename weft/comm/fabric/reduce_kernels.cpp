@@ -2,50 +2,14 @@
 #include "weft/comm/fabric/reduce_kernels.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <type_traits>
 
 #include "weft/base/check.h"
+#include "weft/base/half.h"
 
 namespace weft::fabric {
 namespace {
-
-constexpr uint32_t kFloatMantissaBits = 23, kHalfMantissaBits = 10;
-constexpr uint32_t kMantissaShift = kFloatMantissaBits - kHalfMantissaBits;
-constexpr uint32_t kBiasGap = (127 - 15) << kFloatMantissaBits;
-
-// Branches are written as selections throughout: that is what the compiler can turn into vector code, and subnormals go
-// through whole numbers, so that a thread that flushes them to zero gets the same bits.
-inline float widen_half(uint16_t half) {
-  const uint32_t magnitude = half & 0x7fffU, sign = (half & 0x8000U) << 16;
-  const auto subnormal = std::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24F);
-  const uint32_t special_gap = magnitude >= 0x7c00U ? kBiasGap : 0;
-  const uint32_t normal = (magnitude << kMantissaShift) + kBiasGap + special_gap;
-  return std::bit_cast<float>((magnitude < 0x400U ? subnormal : normal) | sign);
-}
-
-inline uint16_t narrow_to_half(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const uint32_t magnitude = bits & 0x7fffffffU, sign = (bits >> 16) & 0x8000U;
-  const uint32_t rounded = magnitude + 0xfffU + ((magnitude >> kMantissaShift) & 1U);
-  const uint32_t normal = (rounded - kBiasGap) >> kMantissaShift;
-  // One unit in the last place of 0.5 is one subnormal step of a half: the addition itself rounds.
-  const uint32_t subnormal =
-      std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<uint32_t>(0.5F);
-  const uint32_t finite = magnitude < 0x38800000U ? subnormal : normal;   // 2^-14
-  const uint32_t in_range = magnitude >= 0x477ff000U ? 0x7c00U : finite;  // 65520, the first that rounds to infinity
-  const uint32_t result = magnitude > 0x7f800000U ? 0x7e00U : in_range;
-  return static_cast<uint16_t>(result | sign);
-}
-
-inline float widen_bfloat16(uint16_t half) { return std::bit_cast<float>(static_cast<uint32_t>(half) << 16); }
-
-inline uint16_t narrow_to_bfloat16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
-  return static_cast<uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? 0x7fc0U : rounded);
-}
 
 // How elements are stored (Stored), carried (Carried) and converted.
 template <typename Number>
@@ -65,14 +29,14 @@ struct Whole {
 struct Half {
   using Stored = uint16_t;
   using Carried = float;
-  static Carried widen(Stored value) { return widen_half(value); }
-  static Stored narrow(Carried value) { return narrow_to_half(value); }
+  static Carried widen(Stored value) { return float_of_half(value); }
+  static Stored narrow(Carried value) { return half_of_float(value); }
 };
 struct BFloat16 {
   using Stored = uint16_t;
   using Carried = float;
-  static Carried widen(Stored value) { return widen_bfloat16(value); }
-  static Stored narrow(Carried value) { return narrow_to_bfloat16(value); }
+  static Carried widen(Stored value) { return float_of_bfloat16(value); }
+  static Stored narrow(Carried value) { return bfloat16_of_float(value); }
 };
 
 template <typename Number>
@@ -136,11 +100,6 @@ void reduce_as(void* into, std::span<const std::byte* const> sources, size_t cou
 }
 
 }  // namespace
-
-float float_of_half(uint16_t half) { return widen_half(half); }
-uint16_t half_of_float(float value) { return narrow_to_half(value); }
-float float_of_bfloat16(uint16_t half) { return widen_bfloat16(half); }
-uint16_t bfloat16_of_float(float value) { return narrow_to_bfloat16(value); }
 
 size_t element_bytes(ElementType type) {
   switch (type) {

@@ -21,10 +21,4 @@ size_t element_bytes(ElementType type);
 // Requires: at least one source.
 void reduce(void* into, std::span<const std::byte* const> sources, size_t count, ElementType type, ReduceOp op);
 
-// The conversions used above, bit for bit those of IEEE 754 (NaN becomes one quiet NaN when narrowed).
-float float_of_half(uint16_t half);
-uint16_t half_of_float(float value);
-float float_of_bfloat16(uint16_t half);
-uint16_t bfloat16_of_float(float value);
-
 }  // namespace weft::fabric
