@@ -16,6 +16,8 @@
 #include "weft/data/corpus.h"
 #include "weft/monitor/progress.h"
 #include "weft/monitor/run_report.h"
+#include "weft/optim/core/schedule_settings.h"
+#include "weft/optim/optimizer.h"
 #include "weft/plan/ledger.h"
 #include "weft/plan/plan.h"
 #include "weft/plan/report.h"

@@ -1,0 +1,93 @@
+#include "weft/optim/core/kernels.h"
+
+#include <cmath>
+#include <vector>
+
+#include "weft/optim/core/kernels_impl.h"
+#include "weft/optim/core/kernels_x86_impl.h"
+
+namespace weft::optim {
+namespace {
+
+void adam(const AdamFactors& factors, const Slice& slice) { detail::update_all(detail::Adam{factors}, slice); }
+void sgd(const SgdFactors& factors, const Slice& slice) { detail::update_all(detail::Sgd{factors}, slice); }
+void lion(const LionFactors& factors, const Slice& slice) { detail::update_all(detail::Lion{factors}, slice); }
+void sums_of_squares(const void* grad, Element type, size_t count, double* block_sums) {
+  detail::sum_all(grad, type, count, block_sums);
+}
+
+constexpr Kernels kPortable = {"portable", adam, sgd, lion, sums_of_squares};
+
+std::vector<const Kernels*> found_here() {
+  std::vector<const Kernels*> found = {&kPortable};
+  for (const Kernels* const more : detail::x86_kernels()) found.push_back(more);
+  return found;
+}
+
+void* moved(void* data, Element type, size_t first) {
+  return data == nullptr ? nullptr : static_cast<std::byte*>(data) + first * element_bytes(type);
+}
+
+float* moved(float* data, size_t first) { return data == nullptr ? nullptr : data + first; }
+
+}  // namespace
+
+size_t element_bytes(Element type) { return type == Element::kFloat32 ? 4 : 2; }
+
+Slice Slice::part(size_t first, size_t size) const {
+  Slice out = *this;
+  out.count = size;
+  out.param = moved(param, first);
+  out.grad = static_cast<const std::byte*>(grad) + first * element_bytes(grad_type);
+  out.momentum = moved(momentum, first);
+  out.variance = moved(variance, first);
+  out.copy = moved(copy, copy_type, first);
+  return out;
+}
+
+AdamFactors adam_factors(const AdamSettings& settings, int64_t step) {
+  const auto count = static_cast<double>(step);
+  const double first = settings.bias_correction ? 1 - std::pow(settings.beta1, count) : 1;
+  const double second = settings.bias_correction ? 1 - std::pow(settings.beta2, count) : 1;
+  const double shrink = settings.weight_decay == 0 ? 1 : 1 - settings.lr * settings.weight_decay;
+  return {.shrink = static_cast<float>(shrink),
+          .weight_decay = static_cast<float>(settings.weight_decay),
+          .from_grad = static_cast<float>(1 - settings.beta1),
+          .keep_variance = static_cast<float>(settings.beta2),
+          .from_square = static_cast<float>(1 - settings.beta2),
+          .correction = static_cast<float>(std::sqrt(second)),
+          .eps = static_cast<float>(settings.eps),
+          .step_size = static_cast<float>(-(settings.lr / first)),
+          .decoupled = settings.decoupled || settings.weight_decay == 0};
+}
+
+SgdFactors sgd_factors(const SgdSettings& settings, int64_t step) {
+  return {.lr = static_cast<float>(settings.lr),
+          .momentum = static_cast<float>(settings.momentum),
+          .from_grad = static_cast<float>(1 - settings.dampening),
+          .weight_decay = static_cast<float>(settings.weight_decay),
+          .first = step == 1,
+          .nesterov = settings.nesterov};
+}
+
+LionFactors lion_factors(const LionSettings& settings) {
+  return {.shrink = static_cast<float>(1 - settings.lr * settings.weight_decay),
+          .lr = static_cast<float>(settings.lr),
+          .update_from_grad = static_cast<float>(1 - settings.beta1),
+          .keep_from_grad = static_cast<float>(1 - settings.beta2)};
+}
+
+std::span<const Kernels* const> all_kernels() {
+  static const std::vector<const Kernels*> kAll = found_here();
+  return kAll;
+}
+
+const Kernels& kernels() { return *all_kernels().back(); }
+
+double add_in_order(std::span<const double> block_sums) {
+  double sum = 0;
+  for (const double block : block_sums) sum += block;
+  return sum;
+}
+
+}  // namespace weft::optim

@@ -1,0 +1,91 @@
+// One optimizer update over a flat slice, in one pass over memory: gradients are widened and scaled, the state and the fp32
+// parameters updated in place, and a 16-bit copy of the parameters written on the way where one is asked for.
+//
+// There is one loop for each optimizer, compiled for several instruction sets; the best that the machine has is chosen at
+// run time. Every one of them gives the same bits (NaN is NaN everywhere, its payload is not promised): an element depends
+// on nothing but its own values, each operation is rounded once, and where two are fused the source says so. So a slice can
+// be cut anywhere and shared between threads. The order of operations is that of torch.optim without fused and foreach.
+//
+// The caller owns all memory. Pointers are aligned to their element, nothing overlaps. Threads: pure functions. Failure: none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace weft::optim {
+
+enum class Element : uint8_t { kFloat32, kBFloat16, kFloat16 };
+
+size_t element_bytes(Element type);
+
+struct Slice {
+  size_t count = 0;
+  float* param = nullptr;
+  const void* grad = nullptr;
+  Element grad_type = Element::kFloat32;
+  float grad_scale = 1;       // each gradient is multiplied by it first: inverse loss scale times clip factor
+  float* momentum = nullptr;  // Adam and Lion: exp_avg; SGD: momentum_buffer, unused without momentum
+  float* variance = nullptr;  // Adam: exp_avg_sq
+  void* copy = nullptr;       // the new parameters once more, in this type; none: no copy
+  Element copy_type = Element::kBFloat16;
+
+  // Elements [first, first + size). Requires: within this slice.
+  Slice part(size_t first, size_t size) const;
+};
+
+struct AdamSettings {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  bool decoupled = true;  // AdamW: decay shrinks the parameters; else it is added to the gradient
+  bool bias_correction = true;
+};
+struct SgdSettings {
+  double lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0;
+  bool nesterov = false;
+};
+struct LionSettings {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, weight_decay = 0;
+};
+
+// What stays the same over a whole step, computed once in double and rounded to fp32 at the end, as torch does.
+struct AdamFactors {
+  float shrink, weight_decay, from_grad, keep_variance, from_square, correction, eps, step_size;
+  bool decoupled;
+};
+struct SgdFactors {
+  float lr, momentum, from_grad, weight_decay;
+  bool first, nesterov;
+};
+struct LionFactors {
+  float shrink, lr, update_from_grad, keep_from_grad;
+};
+
+// `step` counts from 1: the update that is being made.
+AdamFactors adam_factors(const AdamSettings& settings, int64_t step);
+SgdFactors sgd_factors(const SgdSettings& settings, int64_t step);
+LionFactors lion_factors(const LionSettings& settings);
+
+// Sums of squares are taken in blocks of this many elements, in double. Within a block element i goes to lane i mod 16 in
+// rising order; the lanes are then added pairwise, 8 apart, then 4, 2, 1. The result depends on nothing else.
+constexpr size_t kSumBlock = 4096;
+constexpr size_t num_sum_blocks(size_t count) { return (count + kSumBlock - 1) / kSumBlock; }
+
+struct Kernels {
+  std::string_view name;  // "portable", "avx2", "avx512"
+  void (*adam)(const AdamFactors&, const Slice&);
+  void (*sgd)(const SgdFactors&, const Slice&);
+  void (*lion)(const LionFactors&, const Slice&);
+  // One sum a block, num_sum_blocks(count) of them. A gradient that is not finite gives a sum that is not.
+  void (*sums_of_squares)(const void* grad, Element type, size_t count, double* block_sums);
+};
+
+// The best for this machine.
+const Kernels& kernels();
+// All that this machine can run, the portable ones first.
+std::span<const Kernels* const> all_kernels();
+
+// Block sums into one, first to last.
+double add_in_order(std::span<const double> block_sums);
+
+}  // namespace weft::optim

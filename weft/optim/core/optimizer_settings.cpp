@@ -1,0 +1,119 @@
+#include "weft/optim/core/optimizer_settings.h"
+
+#include "weft/base/error.h"
+#include "weft/base/text.h"
+#include "weft/config/lower.h"
+#include "weft/optim/core/arguments_impl.h"
+
+namespace weft::optim {
+namespace {
+
+double at_least_0(Arguments& arguments, std::string_view name, double fallback) {
+  const double value = arguments.number(name, fallback);
+  if (!(value >= 0)) arguments.problem(cat(name, " is ", value, ", expected 0 or more"));
+  return value;
+}
+
+// What no part of a step depends on here: how the work is spread over kernels.
+void ignore_how(Arguments& arguments) {
+  for (const std::string_view name : {"set_grad_none", "foreach", "fused", "capturable", "differentiable"}) {
+    arguments.ignore(name);
+  }
+  arguments.refuse("maximize", "weft minimizes; negate the loss");
+}
+
+void check_states(Arguments& arguments) {
+  if (!arguments.flag("fp32_optimizer_states", true)) {
+    arguments.problem("fp32_optimizer_states is false: weft keeps moments in fp32");
+  }
+}
+
+// torch.optim.AdamW decays by 0.01 where nothing is said; DeepSpeed's own Adam does not.
+double default_decay(bool torch_adam, bool decoupled) { return torch_adam && decoupled ? 0.01 : 0; }
+
+UpdateSettings adam(Arguments& arguments, std::string_view type) {
+  const bool torch_adam = arguments.flag("torch_adam", false);
+  const bool w_mode = arguments.flag("adam_w_mode", true);
+  const bool decoupled = type == "adamw" || w_mode;
+  const Betas betas = arguments.betas("betas", {0.9, 0.999});
+  const AdamSettings settings = {
+      .lr = at_least_0(arguments, "lr", 1e-3),
+      .beta1 = betas.first,
+      .beta2 = betas.second,
+      .eps = at_least_0(arguments, "eps", 1e-8),
+      .weight_decay = at_least_0(arguments, "weight_decay", default_decay(torch_adam, decoupled)),
+      .decoupled = decoupled,
+      .bias_correction = arguments.flag("bias_correction", true)};
+  arguments.refuse("amsgrad", "weft has no AMSGrad");
+  check_states(arguments);
+  ignore_how(arguments);
+  return settings;
+}
+
+UpdateSettings lion(Arguments& arguments, std::string_view) {
+  const Betas betas = arguments.betas("betas", {0.9, 0.999});
+  const LionSettings settings = {.lr = at_least_0(arguments, "lr", 1e-3),
+                                 .beta1 = betas.first,
+                                 .beta2 = betas.second,
+                                 .weight_decay = at_least_0(arguments, "weight_decay", 0)};
+  arguments.ignore("set_grad_none");
+  check_states(arguments);
+  return settings;
+}
+
+UpdateSettings sgd(Arguments& arguments, std::string_view) {
+  const SgdSettings settings = {.lr = at_least_0(arguments, "lr", 1e-3),
+                                .momentum = at_least_0(arguments, "momentum", 0),
+                                .dampening = arguments.number("dampening", 0),
+                                .weight_decay = at_least_0(arguments, "weight_decay", 0),
+                                .nesterov = arguments.flag("nesterov", false)};
+  if (settings.nesterov && (settings.momentum == 0 || settings.dampening != 0)) {
+    arguments.problem(cat("nesterov is true with momentum ", settings.momentum, " and dampening ", settings.dampening,
+                          ": it needs a momentum and no dampening"));
+  }
+  ignore_how(arguments);
+  return settings;
+}
+
+struct Maker {
+  std::string_view name, type;  // as documented, as compared
+  UpdateSettings (*make)(Arguments&, std::string_view type);
+};
+
+constexpr Maker kMakers[] = {
+    {"Adam", "adam", adam}, {"AdamW", "adamw", adam}, {"Lion", "lion", lion}, {"SGD", "SGD", sgd}};
+
+// DeepSpeed lowers its own names and hands others to torch.optim as they are.
+const Maker& maker_of(std::string_view type) {
+  std::vector<std::string> known;
+  for (const Maker& maker : kMakers) {
+    if (maker.type == type || maker.type == config::lower(type)) return maker;
+    known.emplace_back(maker.name);
+  }
+  refuse_type("optimizer", type, std::move(known));
+}
+
+}  // namespace
+
+UpdateSettings read_optimizer(const config::Optimizer& section) {
+  if (!section.type) {
+    throw Error(ErrorKind::kInput, {.title = "the config names no optimizer",
+                                    .where = "optimizer.type",
+                                    .fix = "add \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 1e-4}}"});
+  }
+  const Maker& maker = maker_of(*section.type);
+  Arguments arguments("optimizer", *section.type, section.params);
+  const UpdateSettings settings = maker.make(arguments, maker.type);
+  arguments.finish();
+  return settings;
+}
+
+double lr_of(const UpdateSettings& settings) {
+  return std::visit([](const auto& s) { return s.lr; }, settings);
+}
+
+void set_lr(UpdateSettings& settings, double lr) {
+  std::visit([lr](auto& s) { s.lr = lr; }, settings);
+}
+
+}  // namespace weft::optim

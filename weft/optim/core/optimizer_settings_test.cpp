@@ -1,0 +1,109 @@
+#include "weft/optim/core/optimizer_settings.h"
+
+#include <gtest/gtest.h>
+
+#include "weft/base/error.h"
+#include "weft/base/text.h"
+#include "weft/config/hjson.h"
+#include "weft/config/setting.h"
+
+namespace weft::optim {
+namespace {
+
+config::Optimizer section(std::string_view type, std::string_view params) {
+  const auto source = std::make_shared<const config::Source>("params", std::string(params));
+  return {.type = std::string(type), .params = config::parse_hjson(source)};
+}
+
+AdamSettings adam_of(std::string_view type, std::string_view params) {
+  return std::get<AdamSettings>(read_optimizer(section(type, params)));
+}
+
+std::string refusal(std::string_view type, std::string_view params) {
+  try {
+    read_optimizer(section(type, params));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInput);
+    return error.what();
+  }
+  return "(none)";
+}
+
+TEST(OptimizerSettings, DefaultsAreDeepSpeeds) {
+  const AdamSettings adam = adam_of("Adam", "{}");
+  EXPECT_EQ(adam.lr, 1e-3);
+  EXPECT_EQ(adam.beta1, 0.9);
+  EXPECT_EQ(adam.beta2, 0.999);
+  EXPECT_EQ(adam.eps, 1e-8);
+  EXPECT_EQ(adam.weight_decay, 0);
+  EXPECT_TRUE(adam.bias_correction);
+  const auto lion = std::get<LionSettings>(read_optimizer(section("LION", "{lr: 0.5, betas: [0.8, 0.7]}")));
+  EXPECT_EQ(lion.lr, 0.5);
+  EXPECT_EQ(lion.beta2, 0.7);
+  const auto sgd = std::get<SgdSettings>(read_optimizer({.type = "SGD"}));
+  EXPECT_EQ(sgd.momentum, 0);
+}
+
+TEST(OptimizerSettings, AdamIsAdamWUnlessToldOtherwise) {
+  EXPECT_TRUE(adam_of("Adam", "{}").decoupled);
+  EXPECT_FALSE(adam_of("adam", "{adam_w_mode: false}").decoupled);
+  EXPECT_TRUE(adam_of("AdamW", "{adam_w_mode: false}").decoupled);
+}
+
+TEST(OptimizerSettings, TorchAdamBringsTorchsDefaultDecay) {
+  EXPECT_EQ(adam_of("AdamW", "{torch_adam: true}").weight_decay, 0.01);
+  EXPECT_EQ(adam_of("Adam", "{torch_adam: true}").weight_decay, 0.01);
+  EXPECT_EQ(adam_of("Adam", "{torch_adam: true, adam_w_mode: false}").weight_decay, 0);
+  EXPECT_EQ(adam_of("AdamW", "{torch_adam: true, weight_decay: 0.5}").weight_decay, 0.5);
+}
+
+struct Refused {
+  std::string_view type, params, said;
+};
+
+constexpr Refused kRefused[] = {
+    {"AdmaW", "{}", "did you mean AdamW?"},
+    {"sgd", "{}", "did you mean SGD?"},
+    {"Lamb", "{}", "known: Adam, AdamW, Lion, SGD"},
+    {"", "{}", "weft has no optimizer ''"},
+    {"AdamW", "{lr: \"auto\"}", "lr is \"auto\", expected a number"},
+    {"AdamW", "{lr: -1}", "lr is -1, expected 0 or more"},
+    {"AdamW", "{betas: [0.9]}", "expected two numbers"},
+    {"AdamW", "{betas: [0.9, 1]}", "each at least 0 and below 1"},
+    {"AdamW", "{amsgrad: true}", "weft has no AMSGrad"},
+    {"AdamW", "{maximize: true}", "weft minimizes"},
+    {"AdamW", "{fp32_optimizer_states: false}", "moments in fp32"},
+    {"AdamW", "{learning_rate: 1}", "learning_rate is no argument of AdamW"},
+    {"AdamW", "{weight_decy: 1}", "did you mean weight_decay?"},
+    {"Lion", "{eps: 1}", "eps is no argument of Lion"},
+    {"SGD", "{nesterov: true}", "it needs a momentum and no dampening"},
+    {"SGD", "{momentum: \"x\"}", "momentum is \"x\", expected a number"},
+};
+
+TEST(OptimizerSettings, RefusesWhatItCannotUse) {
+  for (const Refused& r : kRefused) {
+    EXPECT_NE(refusal(r.type, r.params).find(r.said), std::string::npos) << refusal(r.type, r.params);
+  }
+  EXPECT_THROW(read_optimizer({}), Error);
+}
+
+TEST(OptimizerSettings, EveryArgumentOfTheTableIsKnown) {
+  for (const std::string_view type : {"adam", "adamw", "lion"}) {
+    for (const config::Argument& argument : config::find_arguments("optimizer", type)->arguments) {
+      const std::string said = refusal(type, cat("{", argument.name, ": {}}"));
+      EXPECT_EQ(said.find("is no argument"), std::string::npos) << said;
+    }
+  }
+}
+
+TEST(OptimizerSettings, TheRateCanBeMoved) {
+  for (const std::string_view type : {"AdamW", "Lion", "SGD"}) {
+    UpdateSettings settings = read_optimizer(section(type, "{lr: 0.25}"));
+    EXPECT_EQ(lr_of(settings), 0.25);
+    set_lr(settings, 0.5);
+    EXPECT_EQ(lr_of(settings), 0.5);
+  }
+}
+
+}  // namespace
+}  // namespace weft::optim

@@ -1,0 +1,151 @@
+#include "weft/optim/optimizer.h"
+
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+
+#include <type_traits>
+
+#include "weft/base/check.h"
+#include "weft/base/log.h"
+#include "weft/base/text.h"
+#include "weft/optim/optimizer_impl.h"
+
+namespace weft::optim {
+namespace {
+
+bool is_known(at::ScalarType type) { return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf; }
+
+void check_beside(const at::Tensor& tensor, const at::Tensor& param) {
+  WEFT_CHECK(is_known(tensor.scalar_type()));
+  WEFT_CHECK(tensor.is_contiguous());
+  WEFT_CHECK(tensor.device() == param.device());
+  WEFT_CHECK_EQ(tensor.numel(), param.numel());
+}
+
+void check_slice(const FlatSlice& slice) {
+  WEFT_CHECK(slice.param.scalar_type() == at::kFloat);
+  WEFT_CHECK(slice.param.is_contiguous());
+  check_beside(slice.grad, slice.param);
+  if (slice.copy.defined()) check_beside(slice.copy, slice.param);
+}
+
+bool has_momentum(const UpdateSettings& settings) {
+  const auto* const sgd = std::get_if<SgdSettings>(&settings);
+  return sgd == nullptr || sgd->momentum != 0;
+}
+
+SliceState state_for(FlatSlice slice, const UpdateSettings& settings) {
+  check_slice(slice);
+  SliceState out;
+  if (has_momentum(settings)) out.momentum = at::zeros_like(slice.param);
+  if (std::holds_alternative<AdamSettings>(settings)) out.variance = at::zeros_like(slice.param);
+  out.slice = std::move(slice);
+  return out;
+}
+
+std::string_view momentum_name(const UpdateSettings& settings) {
+  return std::holds_alternative<SgdSettings>(settings) ? "momentum_buffer" : "exp_avg";
+}
+
+template <typename Settings>
+void put_betas(Settings& settings, Betas betas) {
+  if constexpr (!std::is_same_v<Settings, SgdSettings>) {
+    settings.beta1 = betas.first;
+    settings.beta2 = betas.second;
+  }
+}
+
+int64_t bytes_of(const SliceState& state) {
+  size_t bytes = 0;
+  for (const at::Tensor* const tensor : {&state.momentum, &state.variance}) {
+    if (tensor->defined()) bytes += tensor->nbytes();
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+}  // namespace
+
+Element element_of(const at::Tensor& tensor) {
+  if (tensor.scalar_type() == at::kBFloat16) return Element::kBFloat16;
+  return tensor.scalar_type() == at::kHalf ? Element::kFloat16 : Element::kFloat32;
+}
+
+Optimizer::Group Optimizer::made_of(ParamGroup group) {
+  Group out = {.settings = group.settings, .base_lr = lr_of(group.settings)};
+  for (FlatSlice& slice : group.slices) {
+    const bool cpu = slice.param.is_cpu();
+    auto& place = cpu ? out.on_cpu : out.elsewhere;
+    out.order.emplace_back(cpu, place.size());
+    place.push_back(state_for(std::move(slice), group.settings));
+  }
+  return out;
+}
+
+Optimizer::Optimizer(std::vector<ParamGroup> groups) : step_(at::zeros({}, at::kLong)) {
+  const at::NoGradGuard no_grad;
+  for (ParamGroup& group : groups) groups_.push_back(made_of(std::move(group)));
+}
+
+void Optimizer::step(double grad_scale) {
+  const at::NoGradGuard no_grad;
+  step_.add_(1);
+  const int64_t count = num_steps();
+  for (Group& group : groups_) {
+    step_with_kernels(group.settings, group.on_cpu, grad_scale, count);
+    if (!group.elsewhere.empty()) step_with_torch(group.settings, group.elsewhere, grad_scale, count);
+  }
+}
+
+int64_t Optimizer::num_steps() const { return *step_.const_data_ptr<int64_t>(); }
+
+void Optimizer::set_betas(size_t group, Betas betas) {
+  std::visit([betas](auto& settings) { put_betas(settings, betas); }, groups_.at(group).settings);
+}
+
+void Optimizer::follow(const Schedule& schedule) {
+  const int64_t step = num_steps();
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    set_lr(i, lr_at(schedule, step, groups_[i].base_lr, i));
+    const auto betas = betas_at(schedule, step, i);
+    if (!betas) continue;
+    if (step == 0 && std::holds_alternative<SgdSettings>(groups_[i].settings)) {
+      log_warn("cycle_momentum has no effect: SGD has no betas");
+    }
+    set_betas(i, *betas);
+  }
+}
+
+void Optimizer::set_grad(size_t group, size_t slice, at::Tensor grad) {
+  Group& owner = groups_.at(group);
+  const auto [cpu, place] = owner.order.at(slice);
+  FlatSlice& target = (cpu ? owner.on_cpu : owner.elsewhere)[place].slice;
+  check_beside(grad, target.param);
+  target.grad = std::move(grad);
+}
+
+NamedState Optimizer::state() {
+  NamedState out;
+  for (const Group& group : groups_) {
+    for (const auto& [cpu, place] : group.order) {
+      const SliceState& state = (cpu ? group.on_cpu : group.elsewhere)[place];
+      if (state.momentum.defined()) {
+        out.emplace_back(cat(state.slice.name, ".", momentum_name(group.settings)), state.momentum);
+      }
+      if (state.variance.defined()) out.emplace_back(cat(state.slice.name, ".exp_avg_sq"), state.variance);
+    }
+  }
+  out.emplace_back("step", step_);
+  return out;
+}
+
+int64_t Optimizer::state_bytes() const {
+  int64_t bytes = 0;
+  for (const Group& group : groups_) {
+    for (const SliceState& state : group.on_cpu) bytes += bytes_of(state);
+    for (const SliceState& state : group.elsewhere) bytes += bytes_of(state);
+  }
+  return bytes;
+}
+
+}  // namespace weft::optim

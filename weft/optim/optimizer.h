@@ -1,0 +1,87 @@
+// The optimizer: updates flat slices of fp32 parameters in place from flat slices of gradients, on the CPU through the kernels
+// of optim/core, on other devices through torch's fused ones.
+//
+//   const UpdateSettings settings = read_optimizer(resolved.optimizer);
+//   Optimizer optimizer({{.settings = settings, .slices = {{.name = "bucket_0", .param = slice, .grad = mean}}}});
+//   optimizer.follow(schedule);                    // rate and betas of the update to come
+//   optimizer.step(inverse_loss_scale * clip);     // gradients are multiplied on the way, no pass of their own
+//
+// Owns the state (fp32, as long as its slice), not parameters and gradients. On the CPU the bits of a step do not depend on the
+// number of threads, on the instruction set, or on how parameters are cut into slices.
+// Threads: one at a time; a step itself uses torch's threads. Failure: torch's own errors; broken shapes are Error(kBug).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/optim/core/optimizer_settings.h"
+#include "weft/optim/core/schedule.h"
+
+namespace weft::optim {
+
+struct FlatSlice {
+  std::string name;      // names its state; unique
+  at::Tensor param;      // fp32, contiguous; updated in place
+  at::Tensor grad;       // as many elements, contiguous, same device: fp32, bf16 or fp16
+  at::Tensor copy = {};  // fp32, bf16 or fp16: gets the new parameters in the same pass; undefined: none
+};
+
+struct ParamGroup {
+  UpdateSettings settings;
+  std::vector<FlatSlice> slices;
+};
+
+struct SliceState {
+  FlatSlice slice;
+  at::Tensor momentum, variance;  // undefined where the optimizer has none
+};
+
+using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
+
+class Optimizer {
+ public:
+  explicit Optimizer(std::vector<ParamGroup> groups);
+
+  // One update. `grad_scale` multiplies every gradient first. On other devices than the CPU gradients are overwritten with
+  // their scaled values where it is not 1.
+  void step(double grad_scale = 1);
+  // Updates made so far, those before a resume included.
+  int64_t num_steps() const;
+
+  size_t num_groups() const { return groups_.size(); }
+  double lr(size_t group) const { return lr_of(groups_.at(group).settings); }
+  void set_lr(size_t group, double lr) { optim::set_lr(groups_.at(group).settings, lr); }
+  // Of Adam and Lion; SGD has none and keeps its momentum.
+  void set_betas(size_t group, Betas betas);
+  // Sets every group's rate and betas to the schedule's for the next update. Rates the optimizer was made with are its base.
+  void follow(const Schedule& schedule);
+
+  // Another tensor for the gradients of a slice, such as the buffer of this step.
+  void set_grad(size_t group, size_t slice, at::Tensor grad);
+
+  // Live tensors, to save from and to load into: "NAME.exp_avg", "NAME.exp_avg_sq", "NAME.momentum_buffer", and "step".
+  NamedState state();
+  int64_t state_bytes() const;
+
+ private:
+  struct Group {
+    UpdateSettings settings;
+    double base_lr;
+    std::vector<SliceState> on_cpu, elsewhere;
+    std::vector<std::pair<bool, size_t>> order;  // slice i is in on_cpu (true) or elsewhere, at that place
+  };
+  static Group made_of(ParamGroup group);
+
+  std::vector<Group> groups_;
+  at::Tensor step_;  // int64, no dimensions, on the CPU
+};
+
+// The sum of the squares of all elements, in double. On the CPU in the order of kernels.h, whatever the number of threads;
+// elsewhere as torch adds, after waiting for the device. Not finite where an element is not.
+double sum_of_squares(const at::Tensor& grad);
+
+}  // namespace weft::optim

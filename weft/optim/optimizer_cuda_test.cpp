@@ -1,0 +1,58 @@
+// The optimizer on device tensors against the same on the CPU. Without a device every case is skipped.
+#include <ATen/Context.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <gtest/gtest.h>
+
+#include "weft/optim/optimizer.h"
+
+namespace weft::optim {
+namespace {
+
+class OptimizerOnCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    const bool present = at::hasCUDA() && c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).deviceCount() > 0;
+    if (!present) GTEST_SKIP() << "there is no CUDA device";
+  }
+};
+
+// The device rounds some operations otherwise: 1e-5 relative after five steps.
+void expect_close(const at::Tensor& device, const at::Tensor& cpu) {
+  EXPECT_TRUE(at::allclose(device.cpu(), cpu, 1e-5, 1e-6));
+}
+
+TEST_F(OptimizerOnCuda, FollowsTheCpu) {
+  const UpdateSettings all[] = {AdamSettings{.weight_decay = 0.1},
+                                AdamSettings{.weight_decay = 0.1, .decoupled = false},
+                                AdamSettings{.bias_correction = false},
+                                SgdSettings{.lr = 0.1, .weight_decay = 0.1},
+                                SgdSettings{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true},
+                                LionSettings{.weight_decay = 0.1}};
+  for (const UpdateSettings& settings : all) {
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      const at::Tensor param = at::randn({10'007}), grad = at::randn({10'007}).to(type);
+      const at::Tensor device = param.cuda(), copy = at::zeros({10'007}, device.options().dtype(at::kBFloat16));
+      Optimizer here({{settings, {{"s", param, grad}}}}), there({{settings, {{"s", device, grad.cuda(), copy}}}});
+      for (int i = 0; i < 5; ++i) {
+        there.set_grad(0, 0, grad.cuda());  // scaling overwrites it
+        here.step(0.5);
+        there.step(0.5);
+      }
+      expect_close(device, param);
+      const NamedState a = there.state(), b = here.state();
+      for (size_t i = 0; i < a.size(); ++i) expect_close(a[i].second.to(at::kFloat), b[i].second.to(at::kFloat));
+      EXPECT_TRUE(copy.equal(device.to(at::kBFloat16)));
+    }
+  }
+}
+
+TEST_F(OptimizerOnCuda, SumsOfSquaresFollowTheCpu) {
+  const at::Tensor grad = at::randn({100'003});
+  EXPECT_NEAR(sum_of_squares(grad.cuda()), sum_of_squares(grad), 1e-6 * sum_of_squares(grad));
+}
+
+}  // namespace
+}  // namespace weft::optim

@@ -1,0 +1,25 @@
+// The two ways to make an update. Internal to the room.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "weft/optim/optimizer.h"
+
+namespace weft::optim {
+
+// Requires: slices on the CPU, checked shapes. `step` counts from 1.
+void step_with_kernels(const UpdateSettings& settings, std::vector<SliceState>& slices, double grad_scale,
+                       int64_t step);
+
+// Any device, the same one for all slices.
+void step_with_torch(const UpdateSettings& settings, std::vector<SliceState>& slices, double grad_scale, int64_t step);
+
+Element element_of(const at::Tensor& tensor);
+
+// Calls body(first, size) for each block of `block` elements of [0, count), in torch's threads. The blocks do not depend on
+// how many threads there are. Requires: body does not throw.
+void for_blocks(size_t count, size_t block, const std::function<void(size_t first, size_t size)>& body);
+
+}  // namespace weft::optim

@@ -1,0 +1,72 @@
+// The CPU: slices through the kernels of optim/core, cut into blocks for torch's threads.
+#include <ATen/ops/linalg_vector_norm.h>
+
+#include "weft/optim/core/kernels.h"
+#include "weft/optim/optimizer_impl.h"
+
+namespace weft::optim {
+namespace {
+
+// Long enough that handing out blocks costs nothing beside the work, a multiple of any vector and cache line.
+constexpr size_t kThreadBlock = size_t{64} * 1024;
+
+float* floats_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr; }
+
+Slice slice_of(const SliceState& state, double grad_scale) {
+  const FlatSlice& slice = state.slice;
+  Slice out = {.count = static_cast<size_t>(slice.param.numel()),
+               .param = floats_of(slice.param),
+               .grad = slice.grad.const_data_ptr(),
+               .grad_type = element_of(slice.grad),
+               .grad_scale = static_cast<float>(grad_scale),
+               .momentum = floats_of(state.momentum),
+               .variance = floats_of(state.variance)};
+  if (slice.copy.defined()) {
+    out.copy = slice.copy.mutable_data_ptr();
+    out.copy_type = element_of(slice.copy);
+  }
+  return out;
+}
+
+template <typename Factors>
+void update(void (*kernel)(const Factors&, const Slice&), const Factors& factors, const Slice& whole) {
+  for_blocks(whole.count, kThreadBlock, [&](size_t first, size_t size) { kernel(factors, whole.part(first, size)); });
+}
+
+struct Step {
+  const Slice& whole;
+  int64_t step;
+  void operator()(const AdamSettings& s) const { update(kernels().adam, adam_factors(s, step), whole); }
+  void operator()(const SgdSettings& s) const { update(kernels().sgd, sgd_factors(s, step), whole); }
+  void operator()(const LionSettings& s) const { update(kernels().lion, lion_factors(s), whole); }
+};
+
+double sum_on_cpu(const at::Tensor& grad) {
+  const auto count = static_cast<size_t>(grad.numel());
+  const auto* const bytes = static_cast<const std::byte*>(grad.const_data_ptr());
+  const Element type = element_of(grad);
+  std::vector<double> sums(num_sum_blocks(count));
+  static_assert(kThreadBlock % kSumBlock == 0);
+  for_blocks(count, kThreadBlock, [&](size_t first, size_t size) {
+    kernels().sums_of_squares(bytes + first * element_bytes(type), type, size, &sums[first / kSumBlock]);
+  });
+  return add_in_order(sums);
+}
+
+}  // namespace
+
+void step_with_kernels(const UpdateSettings& settings, std::vector<SliceState>& slices, double grad_scale,
+                       int64_t step) {
+  for (const SliceState& state : slices) {
+    const Slice whole = slice_of(state, grad_scale);
+    std::visit(Step{whole, step}, settings);
+  }
+}
+
+double sum_of_squares(const at::Tensor& grad) {
+  if (grad.is_cpu()) return sum_on_cpu(grad);
+  const auto norm = at::linalg_vector_norm(grad, 2, {}, false, at::kDouble).item<double>();
+  return norm * norm;
+}
+
+}  // namespace weft::optim

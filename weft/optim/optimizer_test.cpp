@@ -1,0 +1,201 @@
+#include "weft/optim/optimizer.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "weft/base/error.h"
+#include "weft/optim/optimizer_impl.h"
+
+namespace weft::optim {
+namespace {
+
+struct Named {
+  std::string_view name;
+  UpdateSettings settings;
+};
+
+std::vector<Named> all_settings() {
+  return {{"adamw", AdamSettings{.weight_decay = 0.1}},
+          {"adam", AdamSettings{.weight_decay = 0.1, .decoupled = false}},
+          {"adam without correction", AdamSettings{.bias_correction = false}},
+          {"sgd", SgdSettings{.lr = 0.1, .weight_decay = 0.1}},
+          {"sgd nesterov", SgdSettings{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true}},
+          {"sgd dampened", SgdSettings{.lr = 0.1, .momentum = 0.9, .dampening = 0.3}},
+          {"lion", LionSettings{.weight_decay = 0.1}}};
+}
+
+FlatSlice slice_of(int64_t count, std::string name = "s") {
+  return {.name = std::move(name), .param = at::randn({count}), .grad = at::randn({count})};
+}
+
+FlatSlice cloned(const FlatSlice& slice) {
+  return {.name = slice.name, .param = slice.param.clone(), .grad = slice.grad.clone()};
+}
+
+void expect_equal_state(Optimizer& a, Optimizer& b, std::string_view what) {
+  const NamedState left = a.state(), right = b.state();
+  ASSERT_EQ(left.size(), right.size());
+  for (size_t i = 0; i < left.size(); ++i) {
+    EXPECT_EQ(left[i].first, right[i].first);
+    EXPECT_TRUE(at::equal(left[i].second, right[i].second)) << what << " " << left[i].first;
+  }
+}
+
+// What other devices run is run here on the CPU, where torch's kernels have the same order of operations (in whole vectors).
+TEST(Optimizer, KernelsGiveTheBitsOfTorchsFusedOnes) {
+  for (const auto& [name, settings] : all_settings()) {
+    const FlatSlice start = slice_of(4096);
+    const auto* const sgd = std::get_if<SgdSettings>(&settings);
+    const auto state = [&] {
+      const at::Tensor momentum = sgd != nullptr && sgd->momentum == 0 ? at::Tensor() : at::zeros({4096});
+      return std::vector<SliceState>{{cloned(start), momentum, sgd != nullptr ? at::Tensor() : at::zeros({4096})}};
+    };
+    auto ours = state(), torchs = state();
+    for (int64_t step = 1; step <= 5; ++step) {
+      ours[0].slice.grad = at::randn({4096});
+      torchs[0].slice.grad = ours[0].slice.grad.clone();
+      step_with_kernels(settings, ours, 0.5, step);
+      step_with_torch(settings, torchs, 0.5, step);
+    }
+    EXPECT_TRUE(at::equal(ours[0].slice.param, torchs[0].slice.param)) << name;
+    for (const auto part : {&SliceState::momentum, &SliceState::variance}) {
+      if (!(ours[0].*part).defined()) continue;
+      EXPECT_TRUE(at::equal(ours[0].*part, torchs[0].*part)) << name;
+    }
+  }
+}
+
+TEST(Optimizer, ThreadsAndCutsDoNotChangeTheBits) {
+  const int threads = at::get_num_threads();
+  for (const auto& [name, settings] : all_settings()) {
+    const FlatSlice start = slice_of(300'001);
+    std::vector<at::Tensor> results;
+    for (const int num_threads : {1, 2, 3}) {
+      at::set_num_threads(num_threads);
+      const FlatSlice whole = cloned(start);
+      Optimizer optimizer({{settings, {whole}}});
+      for (int i = 0; i < 3; ++i) optimizer.step();
+      results.push_back(whole.param);
+    }
+    const FlatSlice cut = cloned(start);
+    const auto part = [&](int64_t first, int64_t size, std::string part_name) {
+      return FlatSlice{std::move(part_name), cut.param.narrow(0, first, size), cut.grad.narrow(0, first, size)};
+    };
+    Optimizer optimizer({{settings, {part(0, 77'777, "a"), part(77'777, 222'224, "b")}}});
+    for (int i = 0; i < 3; ++i) optimizer.step();
+    results.push_back(cut.param);
+    for (const at::Tensor& result : results) EXPECT_TRUE(at::equal(result, results.front())) << name;
+  }
+  at::set_num_threads(threads);
+}
+
+TEST(Optimizer, AResumedOneGoesOnWithTheSameBits) {
+  for (const auto& [name, settings] : all_settings()) {
+    const FlatSlice whole = slice_of(1000), saved = cloned(whole);
+    Optimizer all({{settings, {whole}}}), first({{settings, {saved}}});
+    for (int i = 0; i < 3; ++i) all.step(), first.step();
+    const FlatSlice resumed = cloned(saved);
+    Optimizer second({{settings, {resumed}}});
+    const NamedState from = first.state(), into = second.state();
+    for (size_t i = 0; i < from.size(); ++i) into[i].second.copy_(from[i].second);
+    EXPECT_EQ(second.num_steps(), 3);
+    for (int i = 0; i < 3; ++i) all.step(), second.step();
+    EXPECT_TRUE(at::equal(whole.param, resumed.param)) << name;
+    expect_equal_state(all, second, name);
+  }
+}
+
+TEST(Optimizer, GroupsHaveTheirOwnSettings) {
+  const FlatSlice fast = slice_of(64, "fast"), still = slice_of(64, "still");
+  const at::Tensor before = still.param.clone(), moved = fast.param.clone();
+  Optimizer optimizer({{AdamSettings{.lr = 0.1}, {fast}}, {AdamSettings{.lr = 0}, {still}}});
+  optimizer.step();
+  EXPECT_TRUE(at::equal(still.param, before));
+  EXPECT_FALSE(at::equal(fast.param, moved));
+}
+
+TEST(Optimizer, NamesItsState) {
+  const auto names = [](const UpdateSettings& settings) {
+    std::vector<std::string> out;
+    for (const auto& [name, tensor] : Optimizer({{settings, {slice_of(3, "w")}}}).state()) out.push_back(name);
+    return out;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names(AdamSettings{}), (Names{"w.exp_avg", "w.exp_avg_sq", "step"}));
+  EXPECT_EQ(names(LionSettings{}), (Names{"w.exp_avg", "step"}));
+  EXPECT_EQ(names(SgdSettings{.momentum = 0.9}), (Names{"w.momentum_buffer", "step"}));
+  EXPECT_EQ(names(SgdSettings{}), (Names{"step"}));
+  EXPECT_EQ(Optimizer({{AdamSettings{}, {slice_of(3)}}}).state_bytes(), 24);
+}
+
+TEST(Optimizer, FollowsASchedule) {
+  const FlatSlice slice = slice_of(8);
+  Optimizer optimizer({{AdamSettings{.lr = 0.5}, {slice}}});
+  const Schedule schedule = LinearLr{.start_factor = 0.5, .end_factor = 1, .total_iters = 2};
+  for (const double expected : {0.25, 0.375, 0.5, 0.5}) {
+    optimizer.follow(schedule);
+    EXPECT_EQ(optimizer.lr(0), expected);
+    optimizer.step();
+  }
+  optimizer.follow(OneCycle{.min_lr = 1, .max_lr = 2});
+  EXPECT_GE(optimizer.lr(0), 1);
+}
+
+TEST(Optimizer, MixedPrecisionTakesHalfGradientsAndWritesHalfCopies) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf, at::kFloat}) {
+    FlatSlice slice = slice_of(5000);
+    slice.grad = slice.grad.to(type);
+    slice.copy = at::zeros({5000}, type);
+    const FlatSlice wide = {"s", slice.param.clone(), slice.grad.to(at::kFloat)};
+    Optimizer a({{AdamSettings{}, {slice}}}), b({{AdamSettings{}, {wide}}});
+    a.step(0.25), b.step(0.25);
+    EXPECT_TRUE(at::equal(slice.param, wide.param));
+    EXPECT_TRUE(at::equal(slice.copy, wide.param.to(type)));
+  }
+}
+
+TEST(Optimizer, TakesAnotherGradientTensor) {
+  const FlatSlice slice = slice_of(100), other = cloned(slice);
+  const at::Tensor grad = at::randn({100});
+  Optimizer a({{AdamSettings{}, {slice}}}), b({{AdamSettings{}, {other}}});
+  a.set_grad(0, 0, grad);
+  other.grad.copy_(grad);
+  a.step(), b.step();
+  EXPECT_TRUE(at::equal(slice.param, other.param));
+  EXPECT_THROW(a.set_grad(0, 0, at::randn({99})), Error);
+}
+
+TEST(Optimizer, RefusesShapesThatDoNotFit) {
+  FlatSlice slice = slice_of(10);
+  slice.grad = at::randn({11});
+  EXPECT_THROW(Optimizer({{AdamSettings{}, {slice}}}), Error);
+  slice = slice_of(10);
+  slice.param = slice.param.to(at::kDouble);
+  EXPECT_THROW(Optimizer({{AdamSettings{}, {slice}}}), Error);
+}
+
+TEST(Optimizer, AnEmptySliceIsNoTrouble) {
+  Optimizer optimizer({{AdamSettings{}, {slice_of(0)}}, {LionSettings{}, {}}});
+  optimizer.step();
+  EXPECT_EQ(optimizer.num_steps(), 1);
+}
+
+TEST(SumOfSquares, DoesNotDependOnThreads) {
+  const at::Tensor grad = at::randn({500'003});
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const double one = sum_of_squares(grad);
+  at::set_num_threads(3);
+  EXPECT_EQ(sum_of_squares(grad), one);
+  at::set_num_threads(threads);
+  EXPECT_NEAR(one, grad.to(at::kDouble).square().sum().item<double>(), 1e-9 * one);
+  EXPECT_EQ(sum_of_squares(at::zeros({0})), 0);
+}
+
+}  // namespace
+}  // namespace weft::optim

@@ -1,0 +1,86 @@
+// Other devices: torch's fused kernels over all slices of a group at once, and its foreach operators for Lion.
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_lerp.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_sign.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <limits>
+#include <optional>
+
+#include "weft/optim/optimizer_impl.h"
+
+namespace weft::optim {
+namespace {
+
+struct Lists {
+  std::vector<at::Tensor> params, grads, momenta, variances;
+};
+
+// The fused kernels want gradients of the parameters' type, so those of another are widened into memory of their own.
+Lists lists_of(const std::vector<SliceState>& slices) {
+  Lists out;
+  for (const SliceState& state : slices) {
+    out.params.push_back(state.slice.param);
+    out.grads.push_back(state.slice.grad.to(at::kFloat));
+    if (state.momentum.defined()) out.momenta.push_back(state.momentum);
+    if (state.variance.defined()) out.variances.push_back(state.variance);
+  }
+  return out;
+}
+
+struct Step {
+  Lists& lists;
+  double grad_scale;
+  int64_t step;
+
+  at::Tensor number(double value) const {
+    return at::scalar_tensor(value, lists.params.front().options().dtype(at::kFloat));
+  }
+
+  // torch divides by its scale.
+  std::optional<at::Tensor> scale() const {
+    return grad_scale == 1 ? std::nullopt : std::optional(number(1 / grad_scale));
+  }
+
+  void operator()(const AdamSettings& s) const {
+    // After infinitely many steps there is no bias left to correct.
+    const double count = s.bias_correction ? static_cast<double>(step) : std::numeric_limits<double>::infinity();
+    const std::vector<at::Tensor> steps(lists.params.size(), number(count));
+    const auto fused = [&](auto&& kernel) {
+      kernel(lists.params, lists.grads, lists.momenta, lists.variances, at::TensorList{}, steps, s.lr, s.beta1, s.beta2,
+             s.weight_decay, s.eps, /*amsgrad=*/false, /*maximize=*/false, scale());
+    };
+    if (s.decoupled) return fused([](auto&&... all) { at::_fused_adamw_(all...); });
+    fused([](auto&&... all) { at::_fused_adam_(all...); });
+  }
+
+  void operator()(const SgdSettings& s) const {
+    at::_fused_sgd_(lists.params, lists.grads, lists.momenta, s.weight_decay, s.momentum, s.lr, s.dampening, s.nesterov,
+                    /*maximize=*/false, /*is_first_step=*/step == 1, scale());
+  }
+
+  void operator()(const LionSettings& s) const {
+    if (grad_scale != 1) at::_foreach_mul_(lists.grads, grad_scale);
+    const auto update = at::_foreach_lerp(lists.momenta, lists.grads, 1 - s.beta1);
+    at::_foreach_sign_(update);
+    at::_foreach_mul_(lists.params, 1 - s.lr * s.weight_decay);
+    at::_foreach_add_(lists.params, update, -s.lr);
+    at::_foreach_lerp_(lists.momenta, lists.grads, 1 - s.beta2);
+  }
+};
+
+}  // namespace
+
+void step_with_torch(const UpdateSettings& settings, std::vector<SliceState>& slices, double grad_scale, int64_t step) {
+  Lists lists = lists_of(slices);
+  std::visit(Step{lists, grad_scale, step}, settings);
+  for (const SliceState& state : slices) {
+    if (state.slice.copy.defined()) state.slice.copy.copy_(state.slice.param);
+  }
+}
+
+}  // namespace weft::optim
