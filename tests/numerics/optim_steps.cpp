@@ -2,7 +2,8 @@
 //
 //   optim_steps CONFIG IN.safetensors OUT.safetensors GRAD_SCALE
 //
-// IN has "param" and "grad.0", "grad.1", ...: one update each. OUT gets "param", "copy" (bf16) and the optimizer's state.
+// IN has "param" and "grad.0", "grad.1", ...: one update each. OUT gets "param", "copy" (bf16) and the optimizer's
+// state.
 #include <ATen/ops/zeros_like.h>
 
 #include <cstdio>
@@ -42,7 +43,7 @@ void run(const std::string& config_path, const std::string& in, const std::strin
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   try {
-    run(argv[1], argv[2], argv[3], std::atof(argv[4]));
+    run(argv[1], argv[2], argv[3], std::strtod(argv[4], nullptr));
   } catch (const Error& error) {
     std::fputs(error.what(), stderr);
     return error.exit_code();

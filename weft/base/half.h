@@ -1,8 +1,8 @@
-// The two 16-bit floating-point formats as bits: fp16 (IEEE binary16) and bf16 (the upper half of an fp32), to and from fp32.
-// Bit for bit as IEEE 754 has it, rounding to the nearest even; NaN becomes one quiet NaN when narrowed.
+// The two 16-bit floating-point formats as bits: fp16 (IEEE binary16) and bf16 (the upper half of an fp32), to and from
+// fp32. Bit for bit as IEEE 754 has it, rounding to the nearest even; NaN becomes one quiet NaN when narrowed.
 //
-// Branches are written as selections and everything is inlined: that is what the compiler can turn into vector code, for
-// whatever instructions the caller is compiled for. Pure functions, any thread, no failure.
+// Branches are written as selections and everything is inlined: that is what the compiler can turn into vector code,
+// for whatever instructions the caller is compiled for. Pure functions, any thread, no failure.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// Built with -fopenmp; see CMakeLists.txt. torch's own parallel_for is a header that would want omp.h, and runs one thread
-// without a word where its user was compiled without OpenMP.
+// Built with -fopenmp; see CMakeLists.txt. torch's own parallel_for is a header that would want omp.h, and runs one
+// thread without a word where its user was compiled without OpenMP.
 #include <algorithm>
 
 #include "weft/optim/optimizer_impl.h"

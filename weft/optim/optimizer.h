@@ -1,14 +1,15 @@
-// The optimizer: updates flat slices of fp32 parameters in place from flat slices of gradients, on the CPU through the kernels
-// of optim/core, on other devices through torch's fused ones.
+// The optimizer: updates flat slices of fp32 parameters in place from flat slices of gradients, on the CPU through the
+// kernels of optim/core, on other devices through torch's fused ones.
 //
 //   const UpdateSettings settings = read_optimizer(resolved.optimizer);
 //   Optimizer optimizer({{.settings = settings, .slices = {{.name = "bucket_0", .param = slice, .grad = mean}}}});
 //   optimizer.follow(schedule);                    // rate and betas of the update to come
 //   optimizer.step(inverse_loss_scale * clip);     // gradients are multiplied on the way, no pass of their own
 //
-// Owns the state (fp32, as long as its slice), not parameters and gradients. On the CPU the bits of a step do not depend on the
-// number of threads, on the instruction set, or on how parameters are cut into slices.
-// Threads: one at a time; a step itself uses torch's threads. Failure: torch's own errors; broken shapes are Error(kBug).
+// Owns the state (fp32, as long as its slice), not parameters and gradients. On the CPU the bits of a step do not
+// depend on the number of threads, on the instruction set, or on how parameters are cut into slices.
+// Threads: one at a time; a step itself uses torch's threads. Failure: torch's own errors; broken shapes are
+// Error(kBug).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -46,8 +47,8 @@ class Optimizer {
  public:
   explicit Optimizer(std::vector<ParamGroup> groups);
 
-  // One update. `grad_scale` multiplies every gradient first. On other devices than the CPU gradients are overwritten with
-  // their scaled values where it is not 1.
+  // One update. `grad_scale` multiplies every gradient first. On other devices than the CPU gradients are overwritten
+  // with their scaled values where it is not 1.
   void step(double grad_scale = 1);
   // Updates made so far, those before a resume included.
   int64_t num_steps() const;
@@ -57,7 +58,8 @@ class Optimizer {
   void set_lr(size_t group, double lr) { optim::set_lr(groups_.at(group).settings, lr); }
   // Of Adam and Lion; SGD has none and keeps its momentum.
   void set_betas(size_t group, Betas betas);
-  // Sets every group's rate and betas to the schedule's for the next update. Rates the optimizer was made with are its base.
+  // Sets every group's rate and betas to the schedule's for the next update. Rates the optimizer was made with are its
+  // base.
   void follow(const Schedule& schedule);
 
   // Another tensor for the gradients of a slice, such as the buffer of this step.
@@ -80,8 +82,8 @@ class Optimizer {
   at::Tensor step_;  // int64, no dimensions, on the CPU
 };
 
-// The sum of the squares of all elements, in double. On the CPU in the order of kernels.h, whatever the number of threads;
-// elsewhere as torch adds, after waiting for the device. Not finite where an element is not.
+// The sum of the squares of all elements, in double. On the CPU in the order of kernels.h, whatever the number of
+// threads; elsewhere as torch adds, after waiting for the device. Not finite where an element is not.
 double sum_of_squares(const at::Tensor& grad);
 
 }  // namespace weft::optim

@@ -18,8 +18,8 @@ void step_with_torch(const UpdateSettings& settings, std::vector<SliceState>& sl
 
 Element element_of(const at::Tensor& tensor);
 
-// Calls body(first, size) for each block of `block` elements of [0, count), in torch's threads. The blocks do not depend on
-// how many threads there are. Requires: body does not throw.
+// Calls body(first, size) for each block of `block` elements of [0, count), in torch's threads. The blocks do not
+// depend on how many threads there are. Requires: body does not throw.
 void for_blocks(size_t count, size_t block, const std::function<void(size_t first, size_t size)>& body);
 
 }  // namespace weft::optim

@@ -46,7 +46,8 @@ void expect_equal_state(Optimizer& a, Optimizer& b, std::string_view what) {
   }
 }
 
-// What other devices run is run here on the CPU, where torch's kernels have the same order of operations (in whole vectors).
+// What other devices run is run here on the CPU, where torch's kernels have the same order of operations (in whole
+// vectors).
 TEST(Optimizer, KernelsGiveTheBitsOfTorchsFusedOnes) {
   for (const auto& [name, settings] : all_settings()) {
     const FlatSlice start = slice_of(4096);

@@ -1,5 +1,5 @@
-// Reads optimizer.params and scheduler.params: each argument by name with its default, then finish() says everything that was
-// wrong at once, unknown names included. Internal to the room. Failure: finish() throws Error(kInput).
+// Reads optimizer.params and scheduler.params: each argument by name with its default, then finish() says everything
+// that was wrong at once, unknown names included. Internal to the room. Failure: finish() throws Error(kInput).
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,14 @@
-// One optimizer update over a flat slice, in one pass over memory: gradients are widened and scaled, the state and the fp32
-// parameters updated in place, and a 16-bit copy of the parameters written on the way where one is asked for.
+// One optimizer update over a flat slice, in one pass over memory: gradients are widened and scaled, the state and the
+// fp32 parameters updated in place, and a 16-bit copy of the parameters written on the way where one is asked for.
 //
-// There is one loop for each optimizer, compiled for several instruction sets; the best that the machine has is chosen at
-// run time. Every one of them gives the same bits (NaN is NaN everywhere, its payload is not promised): an element depends
-// on nothing but its own values, each operation is rounded once, and where two are fused the source says so. So a slice can
-// be cut anywhere and shared between threads. The order of operations is that of torch.optim without fused and foreach.
+// There is one loop for each optimizer, compiled for several instruction sets; the best that the machine has is chosen
+// at run time. Every one of them gives the same bits (NaN is NaN everywhere, its payload is not promised): an element
+// depends on nothing but its own values, each operation is rounded once, and where two are fused the source says so. So
+// a slice can be cut anywhere and shared between threads. The order of operations is that of torch.optim, fused for
+// Adam (docs/optimizers.md).
 //
-// The caller owns all memory. Pointers are aligned to their element, nothing overlaps. Threads: pure functions. Failure: none.
+// The caller owns all memory. Pointers are aligned to their element, nothing overlaps. Threads: pure functions.
+// Failure: none.
 #pragma once
 
 #include <cstddef>
@@ -66,8 +68,8 @@ AdamFactors adam_factors(const AdamSettings& settings, int64_t step);
 SgdFactors sgd_factors(const SgdSettings& settings, int64_t step);
 LionFactors lion_factors(const LionSettings& settings);
 
-// Sums of squares are taken in blocks of this many elements, in double. Within a block element i goes to lane i mod 16 in
-// rising order; the lanes are then added pairwise, 8 apart, then 4, 2, 1. The result depends on nothing else.
+// Sums of squares are taken in blocks of this many elements, in double. Within a block element i goes to lane i mod 16
+// in rising order; the lanes are then added pairwise, 8 apart, then 4, 2, 1. The result depends on nothing else.
 constexpr size_t kSumBlock = 4096;
 constexpr size_t num_sum_blocks(size_t count) { return (count + kSumBlock - 1) / kSumBlock; }
 

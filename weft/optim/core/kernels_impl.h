@@ -13,18 +13,19 @@ namespace weft::optim::detail {
 // A block of widened gradients stays in the first-level cache together with the state it updates.
 constexpr size_t kUpdateBlock = 1024;
 
-WEFT_INLINE void widen(float* __restrict into, const void* grad, Element type, size_t first, size_t count) {
+WEFT_INLINE void widen(float* __restrict into, const void* grad, Element type, float scale, size_t first,
+                       size_t count) {
   const auto* const floats = static_cast<const float*>(grad) + first;
   const auto* const halves = static_cast<const uint16_t*>(grad) + first;
   switch (type) {
     case Element::kFloat32:
-      for (size_t i = 0; i < count; ++i) into[i] = floats[i];
+      for (size_t i = 0; i < count; ++i) into[i] = floats[i] * scale;
       return;
     case Element::kBFloat16:
-      for (size_t i = 0; i < count; ++i) into[i] = float_of_bfloat16(halves[i]);
+      for (size_t i = 0; i < count; ++i) into[i] = float_of_bfloat16(halves[i]) * scale;
       return;
     case Element::kFloat16:
-      for (size_t i = 0; i < count; ++i) into[i] = float_of_half(halves[i]);
+      for (size_t i = 0; i < count; ++i) into[i] = float_of_half(halves[i]) * scale;
       return;
   }
 }
@@ -50,8 +51,7 @@ WEFT_INLINE const float* block_gradients(const Slice& slice, size_t first, size_
   if (slice.grad_type == Element::kFloat32 && slice.grad_scale == 1) {
     return static_cast<const float*>(slice.grad) + first;
   }
-  widen(buffer, slice.grad, slice.grad_type, first, count);
-  for (size_t i = 0; i < count; ++i) buffer[i] *= slice.grad_scale;
+  widen(buffer, slice.grad, slice.grad_type, slice.grad_scale, first, count);
   return buffer;
 }
 
@@ -143,7 +143,7 @@ WEFT_INLINE void update_all(const Update& update, const Slice& slice) {
   }
 }
 
-// --- Sums of squares --------------------------------------------------------------------------------------------------
+// --- Sums of squares -------------------------------------------------------------------------------------------------
 
 constexpr size_t kLanes = 16;
 
@@ -174,7 +174,7 @@ WEFT_INLINE void sum_all(const void* grad, Element type, size_t count, double* b
     const size_t size = rest < kSumBlock ? rest : kSumBlock;
     const float* x = static_cast<const float*>(grad) + first;
     if (type != Element::kFloat32) {
-      widen(buffer, grad, type, first, size);
+      widen(buffer, grad, type, 1, first, size);
       x = buffer;
     }
     block_sums[first / kSumBlock] = block_sum(x, size);

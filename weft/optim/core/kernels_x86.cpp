@@ -1,5 +1,5 @@
-// The instruction set belongs to each function, not to the file: a helper of the standard library that is not inlined must
-// stay one that any machine can run.
+// The instruction set belongs to each function, not to the file: a helper of the standard library that is not inlined
+// must stay one that any machine can run.
 #include "weft/optim/core/kernels_impl.h"
 #include "weft/optim/core/kernels_x86_impl.h"
 

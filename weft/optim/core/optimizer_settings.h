@@ -1,5 +1,5 @@
-// Makes optimizer settings from the `optimizer` section of a config, with DeepSpeed's names and defaults. Plain values, any
-// thread. Failure: Error(kInput) with everything that is wrong about the section, or with the names weft knows.
+// Makes optimizer settings from the `optimizer` section of a config, with DeepSpeed's names and defaults. Plain values,
+// any thread. Failure: Error(kInput) with everything that is wrong about the section, or with the names weft knows.
 #pragma once
 
 #include <variant>
@@ -12,7 +12,8 @@ namespace weft::optim {
 // Which update, and its numbers: those of one parameter group.
 using UpdateSettings = std::variant<AdamSettings, SgdSettings, LionSettings>;
 
-// Adam, AdamW and Lion in any case, SGD as torch writes it. "Adam" is AdamW unless adam_w_mode is false: DeepSpeed's rule.
+// Adam, AdamW and Lion in any case, SGD as torch writes it. "Adam" is AdamW unless adam_w_mode is false: DeepSpeed's
+// rule.
 UpdateSettings read_optimizer(const config::Optimizer& section);
 
 double lr_of(const UpdateSettings& settings);

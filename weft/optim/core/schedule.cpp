@@ -12,7 +12,7 @@ double between(double low, double high, double part) { return low + (high - low)
 // 1 at 0, 0 at 1.
 double half_cosine(double part) { return (1 + std::cos(std::numbers::pi * part)) / 2; }
 
-// --- OneCycle ---------------------------------------------------------------------------------------------------------
+// --- OneCycle --------------------------------------------------------------------------------------------------------
 
 double second_size(const OneCycle& s) { return s.second_step_size.value_or(s.first_step_size); }
 double cycle_size(const OneCycle& s) { return s.first_step_size + second_size(s); }
@@ -48,7 +48,7 @@ double decay_factor(const OneCycle& s, int64_t t, double rate) {
   return 1 + rate * ((static_cast<double>(t) - cycle_size(s) + 1) / s.decay_step_size);
 }
 
-// --- One function a schedule ------------------------------------------------------------------------------------------
+// --- One function a schedule -----------------------------------------------------------------------------------------
 
 struct LrAt {
   int64_t step;

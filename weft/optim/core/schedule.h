@@ -1,11 +1,11 @@
-// Learning rates (and, for OneCycle, betas) as pure functions of the step: nothing to save, nothing to restore. The names,
-// parameters and defaults are DeepSpeed's, and torch.optim.lr_scheduler's for the three it has not.
+// Learning rates (and, for OneCycle, betas) as pure functions of the step: nothing to save, nothing to restore. The
+// names, parameters and defaults are DeepSpeed's, and torch.optim.lr_scheduler's for the three it has not.
 //
 //   const Schedule schedule = read_schedule(resolved.scheduler, num_groups);   // schedule_settings.h
 //   optimizer.set_lr(group, lr_at(schedule, step, base_lr, group));
 //
-// `step` counts the updates made so far: 0 gives the rate of the first update. DeepSpeed counts its own batches from -1,
-// so that its t is step - 1; torch's last_epoch is step. Plain values, any thread, no failure once read.
+// `step` counts the updates made so far: 0 gives the rate of the first update. DeepSpeed counts its own batches from
+// -1, so that its t is step - 1; torch's last_epoch is step. Plain values, any thread, no failure once read.
 #pragma once
 
 #include <cstdint>
