@@ -54,7 +54,7 @@ PLACES = {
     "sim": Place(4, "B", "B", ("what collectives", "would cost")),
     "launcher": Place(3, "A", "A", ("starts and", "watches ranks")),
     "comm/fabric": Place(3, "B", "B", ("shared memory of the", "ranks of one host")),
-    "data": Place(3, "C", "C", ("corpus, split,", "batches by counter")),
+    "data": Place(3, "C", "C", ("sampler, loader,", "corpus, token files")),
     "memory": Place(3, "D", "D", ("flat buffers,", "accounting")),
     "comm": Place(3, "E", "E", ("groups of ranks,", "deadlines")),
     "monitor": Place(2, "A", "A", ("progress, report,", "flight recorder")),
