@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <cmath>
 
+#include "weft/base/quantile.h"
 #include "weft/base/text.h"
 #include "weft/monitor/blame_impl.h"
 #include "weft/monitor/numbers.h"
@@ -12,12 +12,6 @@ struct Arrivals {
   std::vector<double> late_ms;
   size_t num_last = 0;
 };
-
-// The value that `fraction` of the sorted values do not exceed.
-double nearest_rank(const std::vector<double>& sorted, double fraction) {
-  const auto rank = static_cast<size_t>(std::ceil(fraction * static_cast<double>(sorted.size())));
-  return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
-}
 
 // The ranks of each host that called something in the group. Clocks of two hosts cannot be compared.
 std::map<std::string, std::vector<int64_t>> ranks_by_host(const Joined& joined, const JoinedGroup& group) {

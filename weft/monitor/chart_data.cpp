@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "weft/base/quantile.h"
 #include "weft/base/text.h"
 #include "weft/monitor/numbers.h"
 
@@ -62,7 +63,7 @@ std::vector<ChartPoint> without_lone_spikes(std::span<const ChartPoint> points) 
       if (is_drawable(points[j].y)) near.push_back(points[j].y);
     }
     std::ranges::sort(near);
-    out[i].y = near[(near.size() - 1) / 2];
+    out[i].y = nearest_rank(near, 0.5);
   }
   return out;
 }

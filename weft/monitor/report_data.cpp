@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "weft/base/quantile.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/monitor/numbers.h"
@@ -39,9 +40,8 @@ std::vector<double> drawable_values(const std::vector<ChartPoint>& points) {
 std::optional<double> median(const std::vector<ChartPoint>& points) {
   auto values = drawable_values(points);
   if (values.empty()) return std::nullopt;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
+  std::ranges::sort(values);
+  return nearest_rank(values, 0.5);
 }
 
 // All of the data, unless a few spikes would press the curve flat: then what 99.5% of the steps stay under.

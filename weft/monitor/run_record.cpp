@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <span>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -28,34 +28,27 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-// The value that `fraction` of the sorted values do not exceed (nearest rank).
-double quantile(std::span<const double> sorted, double fraction) {
-  const auto rank = static_cast<size_t>(std::ceil(fraction * static_cast<double>(sorted.size())));
-  return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
-}
-
 }  // namespace
+
+int64_t num_warmup_steps(int64_t num_steps) { return std::min<int64_t>(5, num_steps / 3); }
 
 void RunRecord::add_step(float loss, int64_t step_ns) {
   losses_.push_back(loss);
   step_ns_.push_back(step_ns);
 }
 
-int64_t RunRecord::num_warmup_steps() const { return std::min<int64_t>(5, num_steps() / 3); }
-
-StepTimes RunRecord::times() const {
-  if (num_steps() == 0) return {};
-  std::vector<double> sorted;
-  for (int64_t i = num_warmup_steps(); i < num_steps(); ++i) sorted.push_back(step_ms(i));
-  std::ranges::sort(sorted);
-  return {.median_ms = quantile(sorted, 0.5), .min_ms = sorted.front(), .p90_ms = quantile(sorted, 0.9)};
+Spread RunRecord::times_ms() const {
+  std::vector<double> timed;
+  for (int64_t i = num_warmup_steps(num_steps()); i < num_steps(); ++i) timed.push_back(step_ms(i));
+  return spread_of(std::move(timed));
 }
 
 double RunRecord::tokens_per_s() const {
+  const int64_t first = num_warmup_steps(num_steps());
   double total_ms = 0;
-  for (int64_t i = num_warmup_steps(); i < num_steps(); ++i) total_ms += step_ms(i);
+  for (int64_t i = first; i < num_steps(); ++i) total_ms += step_ms(i);
   if (total_ms <= 0) return 0;
-  return static_cast<double>(facts.tokens_per_step * (num_steps() - num_warmup_steps())) / (total_ms * 1e-3);
+  return static_cast<double>(facts.tokens_per_step * (num_steps() - first)) / (total_ms * 1e-3);
 }
 
 double RunRecord::final_loss() const {
@@ -70,7 +63,7 @@ std::string RunRecord::to_json() const {
     losses.push_back(finite_or_null(loss));
     bits.push_back(hex_digits(loss));
   }
-  const StepTimes step = times();
+  const Spread step = times_ms();
   Json out = {{"schema", 1},
               {"name", facts.name},
               {"status", facts.status},
@@ -87,7 +80,7 @@ std::string RunRecord::to_json() const {
               {"final_loss", finite_or_null(final_loss())},
               {"held_out_loss", or_null(facts.held_out_loss)},
               {"unigram_entropy", or_null(facts.unigram_entropy)},
-              {"step_ms", {{"median", step.median_ms}, {"min", step.min_ms}, {"p90", step.p90_ms}}},
+              {"step_ms", {{"median", step.median}, {"min", step.min}, {"p90", step.p90}}},
               {"exposed_comm_ms", facts.exposed_comm_ms},
               {"bytes_sent", facts.bytes_sent},
               {"tokens_per_s", tokens_per_s()},

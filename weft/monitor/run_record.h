@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "weft/base/quantile.h"
+
 namespace weft {
 
 // Fixed when the run starts, except where a comment says otherwise. All in bytes where the name says so.
@@ -33,11 +35,8 @@ struct RunFacts {
   std::optional<double> held_out_loss;
 };
 
-struct StepTimes {
-  double median_ms = 0;
-  double min_ms = 0;
-  double p90_ms = 0;
-};
+// Steps at the start that are not timed: caches are cold, memory is first touched. Five, but never more than a third.
+int64_t num_warmup_steps(int64_t num_steps);
 
 class RunRecord {
  public:
@@ -49,9 +48,7 @@ class RunRecord {
   const std::vector<float>& losses() const { return losses_; }
   double step_ms(int64_t i) const { return static_cast<double>(step_ns_[static_cast<size_t>(i)]) * 1e-6; }
 
-  // Steps at the start that are not timed: caches are cold, memory is first touched. Five, but never more than a third.
-  int64_t num_warmup_steps() const;
-  StepTimes times() const;
+  Spread times_ms() const;
   double tokens_per_s() const;  // over the timed steps
   // Mean over the last tenth of the steps, at least one: a single micro-batch is too noisy to quote.
   double final_loss() const;

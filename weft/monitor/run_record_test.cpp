@@ -17,16 +17,16 @@ RunRecord with_steps(int count, int64_t step_ns = 1'000'000) {
 }
 
 TEST(RunRecord, WarmUpIsFiveStepsButNeverMoreThanAThird) {
-  EXPECT_EQ(with_steps(1).num_warmup_steps(), 0);
-  EXPECT_EQ(with_steps(6).num_warmup_steps(), 2);
-  EXPECT_EQ(with_steps(100).num_warmup_steps(), 5);
+  EXPECT_EQ(num_warmup_steps(1), 0);
+  EXPECT_EQ(num_warmup_steps(6), 2);
+  EXPECT_EQ(num_warmup_steps(100), 5);
 }
 
 TEST(RunRecord, TimesLeaveTheWarmUpOut) {
-  const auto times = with_steps(15).times();  // timed: 6..15 ms
-  EXPECT_DOUBLE_EQ(times.min_ms, 6);
-  EXPECT_DOUBLE_EQ(times.median_ms, 10);
-  EXPECT_DOUBLE_EQ(times.p90_ms, 14);
+  const auto times = with_steps(15).times_ms();  // timed: 6..15 ms
+  EXPECT_DOUBLE_EQ(times.min, 6);
+  EXPECT_DOUBLE_EQ(times.median, 10);
+  EXPECT_DOUBLE_EQ(times.p90, 14);
 }
 
 TEST(RunRecord, RateIsTokensOverTimedSteps) {

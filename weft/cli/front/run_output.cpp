@@ -53,10 +53,10 @@ std::vector<TableRow> loss_rows(const RunRecord& record) {
 }
 
 std::vector<TableRow> speed_rows(const RunRecord& record) {
-  const StepTimes times = record.times();
+  const Spread times = record.times_ms();
   return {{"steps", cat(record.num_steps()), total_time(record)},
-          {"step", fmt::format("{:.1f} ms", times.median_ms),
-           fmt::format("median; fastest {:.1f}, p90 {:.1f}", times.min_ms, times.p90_ms)},
+          {"step", fmt::format("{:.1f} ms", times.median),
+           fmt::format("median; fastest {:.1f}, p90 {:.1f}", times.min, times.p90)},
           {"rate", cat(format_count(static_cast<int64_t>(record.tokens_per_s())), " tokens/s"), ""}};
 }
 
