@@ -1,0 +1,154 @@
+#include "weft/monitor/metrics_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "weft/base/error.h"
+#include "weft/base/log.h"
+#include "weft/base/text.h"
+#include "weft/monitor/json_text.h"
+#include "weft/monitor/line_reader.h"
+#include "weft/monitor/terminal.h"
+
+namespace weft {
+namespace {
+
+struct Column {
+  const char* name;
+  std::optional<double> StepMetrics::* value;
+};
+
+// On-disk: names keep their meaning and their order; new ones come last.
+constexpr Column kColumns[] = {{"samples", &StepMetrics::samples},
+                               {"loss", &StepMetrics::loss},
+                               {"lr", &StepMetrics::lr},
+                               {"grad_norm", &StepMetrics::grad_norm},
+                               {"loss_scale", &StepMetrics::loss_scale},
+                               {"samples_per_s", &StepMetrics::samples_per_s},
+                               {"tokens_per_s", &StepMetrics::tokens_per_s},
+                               {"step_ms", &StepMetrics::step_ms},
+                               {"forward_ms", &StepMetrics::forward_ms},
+                               {"backward_ms", &StepMetrics::backward_ms},
+                               {"optimizer_ms", &StepMetrics::optimizer_ms},
+                               {"exposed_comm_ms", &StepMetrics::exposed_comm_ms}};
+
+std::string csv_header() {
+  std::string out = "step";
+  for (const Column& column : kColumns) out += cat(',', column.name);
+  return out;
+}
+
+std::string csv_row(const StepMetrics& metrics) {
+  std::string out = cat(metrics.step);
+  for (const Column& column : kColumns) {
+    out += ',';
+    if (const auto& value = metrics.*column.value) out += std::isnan(*value) ? "nan" : cat(*value);
+  }
+  return out;
+}
+
+constexpr std::string_view kJsonStart = "{\"step\":";
+
+std::string json_row(const StepMetrics& metrics) {
+  std::string out = cat(kJsonStart, metrics.step);
+  for (const Column& column : kColumns) {
+    const auto& value = metrics.*column.value;
+    if (!value) continue;
+    out += cat(",\"", column.name, "\":");
+    append_json_number(out, *value);
+  }
+  return out + "}";
+}
+
+// Nothing for a line that is no row of ours.
+std::optional<int64_t> step_of_csv(std::string_view line) {
+  int64_t step = 0;
+  const auto [at, code] = std::from_chars(line.data(), line.data() + line.size(), step);
+  const bool is_row = code == std::errc() && at != line.data() + line.size() && *at == ',' &&
+                      static_cast<size_t>(std::ranges::count(line, ',')) == std::size(kColumns);
+  return is_row ? std::optional(step) : std::nullopt;
+}
+
+std::optional<int64_t> step_of_json(std::string_view line) {
+  const auto row = nlohmann::json::parse(line, nullptr, false);
+  if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer()) return std::nullopt;
+  return row["step"].get<int64_t>();
+}
+
+bool is_start_of(std::string_view text, std::string_view whole) {
+  return text.substr(0, whole.size()) == whole.substr(0, text.size());
+}
+
+[[noreturn]] void refuse(const std::string& path, const FileLine& line) {
+  throw Error(ErrorKind::kInput, {.title = "the metrics file holds something else",
+                                  .what = cat("no row of step metrics: ", printable(line.text.substr(0, 80), {})),
+                                  .where = cat(path, ":", line.number),
+                                  .fix = "give the metrics another file, or move this one away"});
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(Env& env, const std::string& path, MetricsFormat format, int64_t next_step)
+    : path_(path), format_(format) {
+  const auto info = env.stat(path);
+  if (info && info->kind == FileKind::kFile) offset_ = end_of_rows_before(env, next_step);
+  file_ = env.open(path, info ? OpenMode::kReadWrite : OpenMode::kCreate);
+  // A pipe or a device has no size to cut.
+  if (info && info->kind == FileKind::kFile && info->bytes != offset_) file_->truncate(offset_);
+  if (offset_ == 0 && format == MetricsFormat::kCsv) put(csv_header() + "\n");
+}
+
+uint64_t MetricsFile::end_of_rows_before(Env& env, int64_t next_step) {
+  const bool is_csv = format_ == MetricsFormat::kCsv;
+  const std::string header = csv_header();
+  uint64_t end = 0;
+  LineReader lines(env, path_);
+  while (const auto line = lines.next()) {
+    const bool is_header = is_csv && line->number == 1;
+    if (!line->is_whole) {
+      const bool is_ours = line->number > 1 || is_start_of(line->text, is_csv ? header : std::string(kJsonStart));
+      if (!is_ours) refuse(path_, *line);
+      break;
+    }
+    const auto step = is_csv ? step_of_csv(line->text) : step_of_json(line->text);
+    if (is_header ? line->text != header : !step) refuse(path_, *line);
+    if (!is_header && *step >= next_step) break;
+    if (!is_header) last_step_ = step;
+    end = line->start + line->text.size() + 1;
+  }
+  return end;
+}
+
+void MetricsFile::add(const StepMetrics& metrics) {
+  if (last_step_ && metrics.step <= *last_step_) return;
+  last_step_ = metrics.step;
+  std::string text = format_ == MetricsFormat::kCsv ? csv_row(metrics) : json_row(metrics);
+  text += '\n';
+  // The header may not have fitted when the file was made.
+  if (offset_ == 0 && format_ == MetricsFormat::kCsv) text = cat(csv_header(), "\n", text);
+  if (!put(text)) ++num_left_out_;
+}
+
+bool MetricsFile::put(std::string_view text) {
+  try {
+    if (must_trim_) file_->truncate(offset_);
+    must_trim_ = true;
+    file_->write_at(offset_, bytes_of(text));
+  } catch (const Error& error) {
+    warn_once(error.text().what);
+    return false;
+  }
+  must_trim_ = false;
+  offset_ += text.size();
+  return true;
+}
+
+void MetricsFile::warn_once(std::string_view why) {
+  if (has_warned_) return;
+  has_warned_ = true;
+  log_warn("cannot write ", path_, ": ", why, ". Its rows are left out until it can be; training goes on.");
+}
+
+}  // namespace weft

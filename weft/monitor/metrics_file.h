@@ -1,0 +1,61 @@
+// The measurements of each step as one row of a CSV file or one line of a JSON-lines file, for those who plot while the
+// run goes on. docs/formats/metrics.md describes both.
+//
+//   MetricsFile csv(Env::posix(), "runs/x/metrics.csv", MetricsFormat::kCsv, resumed_step + 1);
+//   csv.add({.step = step, .loss = loss, .lr = lr, .step_ms = times.step_ms});
+//
+// A resumed run goes on in the same file: rows at or past `next_step` come from steps that will be done again and are
+// cut off, and so is a row that a crash left torn. The caller decides which rank has one: rank 0, as a rule.
+//
+// Threads: one owner. Failure: the constructor throws IoError, and Error(kInput) for a file that holds something else,
+// which is left as it is. After that nothing throws: while the disk takes no rows they are left out, with one warning.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "weft/base/env.h"
+
+namespace weft {
+
+// What is not known stays empty; a loss may be NaN or infinite.
+struct StepMetrics {
+  int64_t step = 0;
+  std::optional<double> samples = {};  // since the start of training, over all ranks
+  std::optional<double> loss = {}, lr = {}, grad_norm = {}, loss_scale = {};
+  std::optional<double> samples_per_s = {}, tokens_per_s = {};
+  std::optional<double> step_ms = {}, forward_ms = {}, backward_ms = {}, optimizer_ms = {}, exposed_comm_ms = {};
+};
+
+enum class MetricsFormat { kCsv, kJsonLines };
+
+class MetricsFile {
+ public:
+  // `next_step` is the first step this run will add.
+  MetricsFile(Env& env, const std::string& path, MetricsFormat format, int64_t next_step);
+
+  // A step that is not above the last one in the file is not written again.
+  void add(const StepMetrics& metrics);
+
+  uint64_t num_left_out() const { return num_left_out_; }
+
+ private:
+  // Where the rows to keep end; sets last_step_.
+  uint64_t end_of_rows_before(Env& env, int64_t next_step);
+  bool put(std::string_view text);
+  void warn_once(std::string_view why);
+
+  const std::string path_;
+  const MetricsFormat format_;
+  std::unique_ptr<File> file_;
+  uint64_t offset_ = 0;     // the end of the last whole row
+  bool must_trim_ = false;  // a write that failed may have left bytes behind it
+  bool has_warned_ = false;
+  std::optional<int64_t> last_step_;
+  uint64_t num_left_out_ = 0;
+};
+
+}  // namespace weft
