@@ -1,5 +1,6 @@
 #include "weft/optim/optimizer.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -93,8 +94,24 @@ void Optimizer::step(double grad_scale) {
   const int64_t count = num_steps();
   for (Group& group : groups_) {
     step_with_kernels(group.settings, group.on_cpu, grad_scale, count);
-    if (!group.elsewhere.empty()) step_with_torch(group.settings, group.elsewhere, grad_scale, count);
+    if (!group.elsewhere.empty()) step_with_torch(group.settings, group.elsewhere, {.value = grad_scale}, count);
   }
+}
+
+void Optimizer::step(const at::Tensor& grad_scale) {
+  const at::NoGradGuard no_grad;
+  step_.add_(1);
+  const at::Tensor left_out = grad_scale.isfinite().logical_not().to(at::kFloat);
+  num_left_out_ = num_left_out_.defined() ? num_left_out_ + left_out : left_out;
+  for (Group& group : groups_) {
+    WEFT_CHECK(group.on_cpu.empty());
+    step_with_torch(group.settings, group.elsewhere,
+                    {.tensor = grad_scale, .left_out = left_out, .num_left_out = num_left_out_}, num_steps());
+  }
+}
+
+int64_t Optimizer::num_left_out() const {
+  return num_left_out_.defined() ? static_cast<int64_t>(num_left_out_.item<float>()) : 0;
 }
 
 int64_t Optimizer::num_steps() const { return *step_.const_data_ptr<int64_t>(); }

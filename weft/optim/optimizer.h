@@ -50,7 +50,12 @@ class Optimizer {
   // One update. `grad_scale` multiplies every gradient first. On other devices than the CPU gradients are overwritten
   // with their scaled values where it is not 1.
   void step(double grad_scale = 1);
-  // Updates made so far, those before a resume included.
+  // The same with a factor that the device still computes: one fp32 element there. Where it turns out not to be finite
+  // nothing is updated. Nobody waits for it (Lion excepted). Requires: no slice on the CPU.
+  void step(const at::Tensor& grad_scale);
+  // How many of those turned out so. Waits for the device.
+  int64_t num_left_out() const;
+  // Updates made so far, those before a resume and those left out included.
   int64_t num_steps() const;
 
   size_t num_groups() const { return groups_.size(); }
@@ -79,7 +84,8 @@ class Optimizer {
   static Group made_of(ParamGroup group);
 
   std::vector<Group> groups_;
-  at::Tensor step_;  // int64, no dimensions, on the CPU
+  at::Tensor step_;          // int64, no dimensions, on the CPU
+  at::Tensor num_left_out_;  // fp32, on the device; undefined: none was asked for
 };
 
 // The sum of the squares of all elements, in double. On the CPU in the order of kernels.h, whatever the number of

@@ -2,9 +2,12 @@
 #include <ATen/Context.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "weft/optim/optimizer.h"
 
@@ -46,6 +49,23 @@ TEST_F(OptimizerOnCuda, FollowsTheCpu) {
       for (size_t i = 0; i < a.size(); ++i) expect_close(a[i].second.to(at::kFloat), b[i].second.to(at::kFloat));
       EXPECT_TRUE(copy.equal(device.to(at::kBFloat16)));
     }
+  }
+}
+
+TEST_F(OptimizerOnCuda, AFactorOnTheDeviceIsTheNumberAndLeavesOutWhatIsNotFinite) {
+  const UpdateSettings all[] = {AdamSettings{.weight_decay = 0.1}, SgdSettings{.lr = 0.1}, LionSettings{}};
+  for (const UpdateSettings& settings : all) {
+    const at::Tensor a = at::randn({1'003}).cuda(), b = a.clone(), grad = at::randn({1'003}).cuda();
+    Optimizer by_number({{settings, {{"s", a, grad.clone()}}}}), by_tensor({{settings, {{"s", b, grad.clone()}}}});
+    for (int i = 0; i < 4; ++i) {
+      by_number.set_grad(0, 0, grad.clone());
+      by_tensor.set_grad(0, 0, grad.clone());
+      if (i == 2) by_tensor.step(at::scalar_tensor(NAN, grad.options()));
+      by_number.step(0.5);
+      by_tensor.step(at::scalar_tensor(0.5, grad.options()));
+    }
+    EXPECT_TRUE(b.equal(a));
+    EXPECT_EQ(by_tensor.num_left_out(), 1);
   }
 }
 

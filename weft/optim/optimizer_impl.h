@@ -13,8 +13,17 @@ namespace weft::optim {
 void step_with_kernels(const UpdateSettings& settings, std::vector<SliceState>& slices, double grad_scale,
                        int64_t step);
 
-// Any device, the same one for all slices.
-void step_with_torch(const UpdateSettings& settings, std::vector<SliceState>& slices, double grad_scale, int64_t step);
+// What gradients are multiplied by on a device: a number, or a tensor there that nobody has looked at yet.
+struct TorchScale {
+  double value = 1;
+  at::Tensor tensor = {};  // undefined: `value`
+  at::Tensor left_out = {},
+             num_left_out = {};  // 1 where the update must not happen; how often that was, this one included
+};
+
+// Any device, the same one for all slices. `step` counts those left out too.
+void step_with_torch(const UpdateSettings& settings, std::vector<SliceState>& slices, const TorchScale& by,
+                     int64_t step);
 
 Element element_of(const at::Tensor& tensor);
 

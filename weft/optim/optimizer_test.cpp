@@ -61,7 +61,7 @@ TEST(Optimizer, KernelsGiveTheBitsOfTorchsFusedOnes) {
       ours[0].slice.grad = at::randn({4096});
       torchs[0].slice.grad = ours[0].slice.grad.clone();
       step_with_kernels(settings, ours, 0.5, step);
-      step_with_torch(settings, torchs, 0.5, step);
+      step_with_torch(settings, torchs, {.value = 0.5}, step);
     }
     EXPECT_TRUE(at::equal(ours[0].slice.param, torchs[0].slice.param)) << name;
     for (const auto part : {&SliceState::momentum, &SliceState::variance}) {

@@ -1,4 +1,5 @@
 // Other devices: torch's fused kernels over all slices of a group at once, and its foreach operators for Lion.
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_mul.h>
@@ -8,6 +9,7 @@
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -34,7 +36,7 @@ Lists lists_of(const std::vector<SliceState>& slices) {
 
 struct Step {
   Lists& lists;
-  double grad_scale;
+  const TorchScale& by;
   int64_t step;
 
   at::Tensor number(double value) const {
@@ -43,16 +45,23 @@ struct Step {
 
   // torch divides by its scale.
   std::optional<at::Tensor> scale() const {
-    return grad_scale == 1 ? std::nullopt : std::optional(number(1 / grad_scale));
+    if (by.tensor.defined()) return by.tensor.reciprocal();
+    return by.value == 1 ? std::nullopt : std::optional(number(1 / by.value));
+  }
+  std::optional<at::Tensor> left_out() const {
+    return by.left_out.defined() ? std::optional(by.left_out) : std::nullopt;
+  }
+  at::Tensor updates_made(double count) const {
+    return by.num_left_out.defined() ? number(count) - by.num_left_out : number(count);
   }
 
   void operator()(const AdamSettings& s) const {
     // After infinitely many steps there is no bias left to correct.
     const double count = s.bias_correction ? static_cast<double>(step) : std::numeric_limits<double>::infinity();
-    const std::vector<at::Tensor> steps(lists.params.size(), number(count));
+    const std::vector<at::Tensor> steps(lists.params.size(), updates_made(count));
     const auto fused = [&](auto&& kernel) {
       kernel(lists.params, lists.grads, lists.momenta, lists.variances, at::TensorList{}, steps, s.lr, s.beta1, s.beta2,
-             s.weight_decay, s.eps, /*amsgrad=*/false, /*maximize=*/false, scale());
+             s.weight_decay, s.eps, /*amsgrad=*/false, /*maximize=*/false, scale(), left_out());
     };
     if (s.decoupled) return fused([](auto&&... all) { at::_fused_adamw_(all...); });
     fused([](auto&&... all) { at::_fused_adam_(all...); });
@@ -60,11 +69,14 @@ struct Step {
 
   void operator()(const SgdSettings& s) const {
     at::_fused_sgd_(lists.params, lists.grads, lists.momenta, s.weight_decay, s.momentum, s.lr, s.dampening, s.nesterov,
-                    /*maximize=*/false, /*is_first_step=*/step == 1, scale());
+                    /*maximize=*/false, /*is_first_step=*/step == 1, scale(), left_out());
   }
 
+  // No fused kernel that could leave itself out: this one asks the device.
   void operator()(const LionSettings& s) const {
-    if (grad_scale != 1) at::_foreach_mul_(lists.grads, grad_scale);
+    const double factor = by.tensor.defined() ? by.tensor.item<double>() : by.value;
+    if (!std::isfinite(factor)) return;
+    if (factor != 1) at::_foreach_mul_(lists.grads, factor);
     const auto update = at::_foreach_lerp(lists.momenta, lists.grads, 1 - s.beta1);
     at::_foreach_sign_(update);
     at::_foreach_mul_(lists.params, 1 - s.lr * s.weight_decay);
@@ -75,9 +87,10 @@ struct Step {
 
 }  // namespace
 
-void step_with_torch(const UpdateSettings& settings, std::vector<SliceState>& slices, double grad_scale, int64_t step) {
+void step_with_torch(const UpdateSettings& settings, std::vector<SliceState>& slices, const TorchScale& by,
+                     int64_t step) {
   Lists lists = lists_of(slices);
-  std::visit(Step{lists, grad_scale, step}, settings);
+  std::visit(Step{lists, by, step}, settings);
   for (const SliceState& state : slices) {
     if (state.slice.copy.defined()) state.slice.copy.copy_(state.slice.param);
   }
