@@ -155,7 +155,7 @@ std::optional<double> float_of_text(std::string_view text) {
 }
 
 std::optional<Value> coerce(const Setting& setting, const Value& value) {
-  if (value.is_auto() && setting.default_json == "\"auto\"") return value;
+  if (value.is_auto() && setting.has_auto()) return value;
   if (is_number_as_text(setting, value)) return std::nullopt;
   if (value.kind == Kind::kNull)
     return setting.nullable || setting.type == Type::kAny || setting.type == Type::kNull ? std::optional(value)

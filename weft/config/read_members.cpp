@@ -111,7 +111,7 @@ class Walker {
     if (setting.path == "bfloat16" && member.value.is_object()) return read_bfloat16(member.value);
     // Where nothing but null is taken, "auto" is one more wrong value.
     const bool may_be_auto = setting.type != Type::kAny && setting.type != Type::kNull;
-    if (member.value.is_auto() && setting.default_json != "\"auto\"" && may_be_auto) {
+    if (member.value.is_auto() && !setting.has_auto() && may_be_auto) {
       autos_.push_back({&setting, member.value.span});
       return;
     }

@@ -47,6 +47,11 @@ std::string_view to_text(Transport value) {
   return kTexts[static_cast<size_t>(value)];
 }
 
+std::string_view to_text(BucketSizes value) {
+  constexpr std::string_view kTexts[] = {"fixed", "auto"};
+  return kTexts[static_cast<size_t>(value)];
+}
+
 Resolved make_resolved(std::span<const Value> values) {
   Resolved r;
   take(values[0], r.train_batch_size);
@@ -175,9 +180,10 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[193], r.comms_logger.debug);
   take(values[306], r.weft.semantics);
   take(values[307], r.weft.transport, 4);
-  take(values[308], r.weft.deadline_s);
-  take(values[309], r.weft.save_every_steps);
-  take(values[310], r.weft.keep_saves);
+  take(values[308], r.weft.bucket, 2);
+  take(values[309], r.weft.deadline_s);
+  take(values[310], r.weft.save_every_steps);
+  take(values[311], r.weft.keep_saves);
   return r;
 }
 

@@ -41,6 +41,9 @@ std::string_view to_text(WriteUnit value);
 enum class Transport { kAuto, kShm, kGloo, kNccl };
 std::string_view to_text(Transport value);
 
+enum class BucketSizes { kFixed, kAuto };
+std::string_view to_text(BucketSizes value);
+
 // Where parameter shards live. Stage 3.
 struct OffloadParam {
   OffloadDevice device = OffloadDevice::kNone;  // Memory that holds the shards.
@@ -240,6 +243,7 @@ struct CommsLogger {
 struct WeftSettings {
   std::optional<std::string> semantics = {};  // Read the file as this DeepSpeed would: deepspeed-0.18; --as has the last word.
   Transport transport = Transport::kAuto;  // How ranks talk; auto: shared memory inside a host, NCCL or Gloo between hosts.
+  BucketSizes bucket = BucketSizes::kFixed;  // auto: two steps are measured, then gradients are cut into buckets so that the least communication is exposed; fixed: reduce_bucket_size.
   double deadline_s = 600.0;  // Seconds a collective may take before the rank that is missing is named and the run ends.
   std::optional<int64_t> save_every_steps = {};  // Save a checkpoint every so many steps.
   int64_t keep_saves = 2;  // Checkpoints kept; older ones are pruned.

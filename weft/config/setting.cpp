@@ -45,6 +45,10 @@ std::string_view type_words(Type type) {
 
 }  // namespace
 
+bool Setting::has_auto() const {
+  return default_json == "\"auto\"" || std::ranges::find(values, "auto") != values.end();
+}
+
 std::string_view Setting::default_in(Version version) const {
   for (const OldDefault& old : old_defaults) {
     if (version < old.before) return old.json;

@@ -84,6 +84,8 @@ struct Setting {
   std::string_view doc;
 
   std::string_view default_in(Version version) const;
+  // "auto" is a value of its own here, not the word that HF's Trainer replaces.
+  bool has_auto() const;
   bool exists_in(Version version) const { return since <= version && (removed == Version{} || version < removed); }
 };
 
