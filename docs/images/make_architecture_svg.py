@@ -105,6 +105,8 @@ ROUTES = {
     ("engine", "data"): Route(Port(LEFT, 18), Port(LEFT, -12), COLUMN_X["C"] - 16),
     ("engine", "optim"): Route(Port(BOTTOM, -97), Port(TOP_SIDE)),
     ("engine", "offload"): Route(Port(BOTTOM, 97), Port(TOP_SIDE)),
+    ("engine", "memory"): Route(Port(RIGHT, 14), Port(RIGHT, -14), COLUMN_X["E"] - 34),
+    ("engine", "comm"): Route(Port(RIGHT, 26), Port(LEFT, -16), COLUMN_X["E"] - 18),
     ("engine", "checkpoint"): Route(Port(RIGHT), Port(TOP_SIDE, -15)),
     ("optim", "optim/core"): Route(Port(BOTTOM, -40), Port(BOTTOM), gap_below(4, -9)),
     ("optim", "memory"): Route(Port(BOTTOM), Port(TOP_SIDE, -50), gap_below(4)),

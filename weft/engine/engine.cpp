@@ -1,0 +1,51 @@
+#include "weft/engine/engine.h"
+
+#include "weft/base/env.h"
+#include "weft/config/reading.h"
+#include "weft/engine/training.h"
+
+namespace weft {
+
+Engine::Engine(engine::ModelTensors model, config::Resolved config, World world,
+               std::function<engine::ModelTensors()> look_again)
+    : it_(std::make_unique<engine::Training>(std::move(model), std::move(config), std::move(world),
+                                             std::move(look_again))) {}
+Engine::~Engine() = default;
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+
+void Engine::backward(const at::Tensor& loss) { it_->backward(loss); }
+StepInfo Engine::step() { return it_->step(); }
+bool Engine::is_gradient_accumulation_boundary() const { return it_->at_boundary(); }
+void Engine::zero_grad() { it_->zero_grad(); }
+
+Engine::NoSync::NoSync(Engine& engine) : engine_(engine) { engine_.it_->hold_back(1); }
+Engine::NoSync::~NoSync() { engine_.it_->hold_back(-1); }
+
+double Engine::get_global_grad_norm() const { return it_->grad_norm(); }
+double Engine::get_lr() const { return it_->lr(); }
+void Engine::set_lr(double lr) { it_->set_lr(lr); }
+int64_t Engine::global_steps() const { return it_->global_steps(); }
+int64_t Engine::skipped_steps() const { return it_->skipped_steps(); }
+int64_t Engine::micro_steps() const { return it_->micro_steps(); }
+const World& Engine::world() const { return it_->world(); }
+const config::Resolved& Engine::config() const { return it_->config(); }
+const plan::Plan& Engine::plan() const { return it_->plan(); }
+EngineTotals Engine::totals() const { return it_->totals(); }
+EngineStateBytes Engine::state_bytes() const { return it_->state_bytes(); }
+engine::NamedTensors Engine::optimizer_state() { return it_->optimizer_state(); }
+
+std::optional<EngineTuning> Engine::tuning() const { return it_->tuning(); }
+
+config::Resolved read_engine_config(const std::string& path, int world_size) {
+  auto reading = config::read_config(config::load_document(Env::posix(), path),
+                                     {{"world", config::int_fact(world_size, "the number of ranks")}});
+  config::require_usable(reading);
+  return std::move(reading.resolved);
+}
+
+InitOptions init_options(const config::Resolved& config, c10::DeviceType device) {
+  return {.transport = config.weft.transport, .deadline_s = config.weft.deadline_s, .device = device};
+}
+
+}  // namespace weft

@@ -1,0 +1,134 @@
+// Trains a model on many ranks: gradients are reduced bucket by bucket while backward runs, then every rank makes the same
+// update.
+//
+//   auto world  = weft::init();
+//   auto engine = weft::initialize(model, "ds_config.json", world);
+//   for (...) {
+//     auto loss = model->forward(batch);
+//     engine.backward(loss);
+//     engine.step();                    // updates the weights on the accumulation boundary
+//   }
+//
+// Names follow DeepSpeed's engine where it has one. All ranks call backward() and step() equally often.
+//
+// Ownership: shares the model's tensors and the world's group; owns gradients and optimizer state. The model stays usable
+// after the engine is gone. Threads: one at a time. Failure: Error(kInput) for a model or config that cannot be trained,
+// Error(kBug) for calls in an order that cannot be meant, PeerLost. After a failure in the middle of a reduction the engine
+// says at every call that it is dead, and why.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "weft/comm/world.h"
+#include "weft/config/resolved.h"
+#include "weft/engine/model_tensors.h"
+#include "weft/plan/plan.h"
+
+namespace weft {
+
+namespace engine {
+class Training;
+}
+
+// What one call of step() did.
+struct StepInfo {
+  // False between boundaries, and where the gradient was not finite. On a device nobody waits to know the latter:
+  // skipped_steps() does.
+  bool updated = false;
+  double lr = 0;
+  double exposed_comm_s = 0;  // waited for communication that nothing hid
+};
+
+// How "weft": {"bucket": "auto"} cut the gradients.
+struct EngineTuning {
+  int num_buckets = 1;
+  double latency_s = 0, bytes_per_s = 0;                      // of the link, as measured
+  double expected_s = 0, bound_s = 0, expected_before_s = 0;  // exposed communication of a step
+  double achieved_s = 0;                                      // mean since then
+};
+
+struct EngineTotals {
+  int64_t num_collectives = 0, sent_bytes = 0;
+  double exposed_comm_s = 0;
+};
+
+// Padding between parameters is left out.
+struct EngineStateBytes {
+  int64_t params = 0, grads = 0, optimizer = 0;
+};
+
+class Engine {
+ public:
+  Engine(engine::ModelTensors model, config::Resolved config, World world,
+         std::function<engine::ModelTensors()> look_again = {});
+  ~Engine();
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+
+  // Adds the gradient of loss / gradient_accumulation_steps, and on the boundary reduces it.
+  void backward(const at::Tensor& loss);
+  // On the boundary: waits for the reduction, clips, updates, forgets the gradients. Elsewhere: counts.
+  StepInfo step();
+  // Whether the next step() updates the weights.
+  bool is_gradient_accumulation_boundary() const;
+  // Drops the gradients of the step so far.
+  void zero_grad();
+
+  // While one lives, backward() reduces nothing and step() only counts: accumulation by hand.
+  class NoSync {
+   public:
+    explicit NoSync(Engine& engine);
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    Engine& engine_;
+  };
+  [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
+
+  // Of the last update, before clipping; 0 before the first, or with compute_grad_norm off and no clipping. Waits for the
+  // device.
+  double get_global_grad_norm() const;
+  double get_lr() const;
+  // For those who have a schedule of their own; the config's schedule, where there is one, has the last word.
+  void set_lr(double lr);
+
+  int64_t global_steps() const;   // updates, skipped ones included
+  int64_t skipped_steps() const;  // for a gradient that was not finite
+  int64_t micro_steps() const;
+  const World& world() const;
+  const config::Resolved& config() const;
+  const plan::Plan& plan() const;
+  EngineTotals totals() const;
+  // Absent before the third step, and where buckets are not tuned.
+  std::optional<EngineTuning> tuning() const;
+  EngineStateBytes state_bytes() const;
+  // Live tensors of the optimizer, to save from and to load into.
+  engine::NamedTensors optimizer_state();
+
+ private:
+  std::unique_ptr<engine::Training> it_;
+};
+
+// Reads a ds_config.json for a world of so many ranks; an Error with everything that is wrong about it.
+config::Resolved read_engine_config(const std::string& path, int world_size);
+// Transport and deadline of a config: weft::init(weft::init_options(config)).
+InitOptions init_options(const config::Resolved& config, c10::DeviceType device = c10::DeviceType::CPU);
+
+template <typename Module>
+Engine initialize(const std::shared_ptr<Module>& model, config::Resolved config, const World& world) {
+  return Engine(engine::tensors_of(*model), std::move(config), world, [model] { return engine::tensors_of(*model); });
+}
+
+template <typename Module>
+Engine initialize(const std::shared_ptr<Module>& model, const std::string& config_path, const World& world) {
+  return initialize(model, read_engine_config(config_path, world.size), world);
+}
+
+}  // namespace weft

@@ -1,0 +1,229 @@
+// What cannot be trained, what is called in an order that cannot be meant, and what changes or fails behind the engine's back.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "tests/support/ranks.h"
+#include "weft/base/error.h"
+#include "weft/comm/peer_lost.h"
+#include "weft/engine/engine_test_impl.h"
+
+namespace weft {
+namespace {
+
+constexpr double kDeadlineS = 30;
+
+World world(const std::string& run, int rank, int size, double deadline_s = kDeadlineS) {
+  return world_of(run, rank, size, deadline_s * test::kSlowdown);
+}
+
+class EngineAlone : public testing::Test {
+ protected:
+  std::string refusal(const std::function<void()>& what) {
+    try {
+      what();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing was refused";
+  }
+  void expect_refused(const std::function<void()>& what, const std::string& part) {
+    const std::string text = refusal(what);
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+  void step(int64_t sample) {
+    engine_.backward(model_.loss(sample));
+    engine_.step();
+  }
+
+  Model model_;
+  Engine engine_{model_.tensors(), settings(1, 1), world(fresh_run(), 0, 1)};
+};
+
+TEST_F(EngineAlone, BackwardTwice) {
+  engine_.backward(model_.loss(0));
+  expect_refused([&] { engine_.backward(model_.loss(1)); }, "backward() twice without step()");
+  EXPECT_TRUE(engine_.step().updated) << "and the engine goes on";
+}
+
+TEST_F(EngineAlone, StepWithoutBackward) {
+  expect_refused([&] { engine_.step(); }, "step() without backward()");
+  step(0);
+  expect_refused([&] { engine_.step(); }, "step() without backward()");
+}
+
+TEST_F(EngineAlone, ALossThatIsNone) {
+  expect_refused([&] { engine_.backward({}); }, "undefined loss");
+  expect_refused([&] { engine_.backward(model_.loss(0).detach()); }, "does not depend on any parameter");
+  expect_refused([&] { engine_.backward(model_.first * 2); }, "960 elements");
+  step(0);
+}
+
+TEST_F(EngineAlone, OtherMemoryForAParameter) {
+  step(0);
+  model_.second.set_data(numbers({40, 8}, 3));
+  expect_refused([&] { engine_.backward(model_.loss(1)); }, "parameter 'second' was given other memory");
+  expect_refused([&] { engine_.step(); }, "cannot go on");
+}
+
+TEST_F(EngineAlone, AParameterFrozenLater) {
+  step(0);
+  model_.bias.set_requires_grad(false);
+  expect_refused([&] { engine_.backward(model_.loss(1)); }, "requires_grad of parameter 'bias'");
+}
+
+TEST_F(EngineAlone, GradientsThatSomebodyDrops) {
+  step(0);
+  model_.first.mutable_grad().reset();
+  model_.bias.mutable_grad() = at::full({40}, 1e6F);
+  engine_.zero_grad();
+  const at::Tensor before = model_.bias.detach().clone();
+  step(1);
+  EXPECT_LT((model_.bias.detach() - before).abs().max().item<float>(), 0.1F);
+}
+
+TEST(EngineModel, WithNothingToTrain) {
+  const at::Tensor frozen = numbers({3}, 1);
+  try {
+    Engine engine({{{"frozen", frozen}}, {}}, settings(1, 1), world(fresh_run(), 0, 1));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.text().title, "the model has nothing to train");
+  }
+}
+
+TEST(EngineModel, TiedAndFrozenParameters) {
+  const at::Tensor shared = parameter({8, 8}, 1), frozen = numbers({8}, 2);
+  Engine engine({{{"a", shared}, {"b", shared}, {"frozen", frozen}}, {}}, settings(1, 1), world(fresh_run(), 0, 1));
+  const at::Tensor before = frozen.clone();
+  for (int i = 0; i < 3; ++i) {
+    engine.backward((at::mm(at::mm(numbers({2, 8}, i), shared), shared.t()) * frozen).pow(2).mean());
+    engine.step();
+  }
+  EXPECT_TRUE(frozen.equal(before));
+  EXPECT_EQ(engine.plan().table.num_elements(), 72);
+}
+
+TEST_F(EngineAlone, BackwardBehindTheEnginesBack) {
+  step(0);
+  expect_refused([&] { model_.loss(1).backward(); }, "a gradient came outside of engine.backward()");
+  expect_refused([&] { model_.loss(1).backward({}, true, /*create_graph=*/true); }, "torch::autograd::grad()");
+  engine_.zero_grad();
+  step(2);
+}
+
+TEST_F(EngineAlone, ZeroGradForgetsTheStepSoFar) {
+  Model other;
+  Engine second(other.tensors(), settings(1, 1), world(fresh_run(), 0, 1));
+  engine_.backward(model_.loss(7));
+  engine_.zero_grad();
+  step(0);
+  second.backward(other.loss(0));
+  second.step();
+  EXPECT_TRUE(model_.first.detach().equal(other.first.detach()));
+}
+
+// Throws when its gradient is asked for.
+struct Thrower : torch::autograd::Function<Thrower> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& input) { return input.clone(); }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*, torch::autograd::variable_list) {
+    throw std::runtime_error("the user's own fault");
+  }
+};
+
+TEST_F(EngineAlone, AnExceptionInBackwardLeavesItUsable) {
+  step(0);
+  EXPECT_THROW(engine_.backward(Thrower::apply(model_.loss(1))), std::runtime_error);
+  EXPECT_FALSE(model_.second.grad().defined());
+  step(1);
+}
+
+// Gradients of the second layer are on their way when the first one's fails.
+TEST(Engine, AnExceptionWhileGradientsAreOnTheirWayIsTheEnd) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    Model model;
+    Engine engine(
+        model.tensors(),
+        settings(2, 1, R"(, "zero_optimization": {"stage": 0, "overlap_comm": true, "reduce_bucket_size": 64})"),
+        world(run, ctx.rank(), 2));
+    engine.backward(model.loss(0));
+    engine.step();
+    const at::Tensor hidden = (at::mm(numbers({5, 24}, 1), model.first) + model.bias).tanh();
+    const at::Tensor loss = (at::mm(Thrower::apply(hidden), model.second) * model.seldom).pow(2).mean();
+    EXPECT_THROW(engine.backward(loss), std::runtime_error);
+    try {
+      engine.step();
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("while gradients were on their way: the user's own fault"),
+                std::string::npos)
+          << error.what();
+    }
+  });
+}
+
+TEST(Engine, ARankWithFewerBatchesIsNamed) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    Model model;
+    Engine engine(model.tensors(), settings(2, 1), world(run, ctx.rank(), 2, 1));
+    const auto step = [&] {
+      engine.backward(model.loss(0));
+      engine.step();
+    };
+    for (int i = 0; i < 3; ++i) step();
+    if (ctx.rank() == 1) return;
+    try {
+      step();
+      ADD_FAILURE() << "went on alone";
+    } catch (const comm::PeerLost& lost) {
+      EXPECT_NE(std::string(lost.what()).find("rank 1"), std::string::npos) << lost.what();
+    }
+    try {
+      step();
+      ADD_FAILURE() << "came back";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.text().title, "this engine cannot go on");
+    }
+  });
+}
+
+TEST(EngineModel, ThatIsOnTwoDevices) {
+  const at::Tensor here = parameter({3}, 1),
+                   there = at::empty({3}, at::TensorOptions().device(at::kMeta)).set_requires_grad(true);
+  try {
+    Engine engine({{{"here", here}, {"there", there}}, {}}, settings(1, 1), world(fresh_run(), 0, 1));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.text().what, "'here' is on cpu, 'there' on meta");
+  }
+}
+
+TEST(EngineModel, OfAnotherType) {
+  const at::Tensor half = numbers({3}, 1).to(at::kHalf).set_requires_grad(true);
+  try {
+    Engine engine({{{"half", half}}, {}}, settings(1, 1), world(fresh_run(), 0, 1));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.text().title, "parameter 'half' is fp16");
+  }
+}
+
+TEST(EngineModel, ThatGrowsAParameterLater) {
+  auto tensors = std::make_shared<ModelTensors>();
+  Model model;
+  *tensors = model.tensors();
+  Engine engine(*tensors, settings(1, 1), world(fresh_run(), 0, 1), [tensors] { return *tensors; });
+  tensors->parameters.emplace_back("late", parameter({3}, 1));
+  try {
+    engine.backward(model.loss(0));
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(error.text().what.find("5 parameters, it had 4"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,235 @@
+// Engines of several ranks, as threads over shared memory, on a small model of plain tensors.
+#include "weft/engine/engine.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/ranks.h"
+#include "weft/base/error.h"
+#include "weft/base/text.h"
+#include "weft/engine/engine_test_impl.h"
+#include "weft/plan/schedule.h"
+
+namespace weft {
+namespace {
+
+constexpr double kDeadlineS = 30;
+
+World world(const std::string& run, int rank, int size, double deadline_s = kDeadlineS) {
+  return world_of(run, rank, size, deadline_s * test::kSlowdown);
+}
+
+struct Trained {
+  std::vector<at::Tensor> parameters;
+  std::vector<float> losses;
+  double norm = 0;
+  EngineTotals totals;
+  std::optional<EngineTuning> tuning;
+};
+
+// `num_steps` steps over samples 0, 1, 2, ...: micro-step m of step s on rank r takes sample (s * accumulation + m) * world + r.
+Trained train(const World& here, const config::Resolved& config, int num_steps) {
+  Model model;
+  Engine engine(model.tensors(), config, here);
+  Trained out;
+  const int64_t parts = config.gradient_accumulation_steps;
+  for (int64_t i = 0; i < num_steps * parts; ++i) {
+    const int64_t sample = i * here.size + here.rank;
+    const at::Tensor loss = model.loss(sample, sample % 3 != 1);
+    out.losses.push_back(loss.item<float>());
+    EXPECT_EQ(engine.is_gradient_accumulation_boundary(), (i + 1) % parts == 0);
+    engine.backward(loss);
+    EXPECT_EQ(engine.step().updated, (i + 1) % parts == 0);
+  }
+  for (const auto& [name, tensor] : model.tensors().parameters) out.parameters.push_back(tensor.detach().clone());
+  out.norm = engine.get_global_grad_norm();
+  out.totals = engine.totals();
+  out.tuning = engine.tuning();
+  return out;
+}
+
+std::vector<Trained> train_together(int size, const config::Resolved& config, int num_steps) {
+  std::vector<Trained> results(static_cast<size_t>(size));
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(size, [&](test::RankContext& ctx) {
+    results[static_cast<size_t>(ctx.rank())] = train(world(run, ctx.rank(), size), config, num_steps);
+  });
+  return results;
+}
+
+void expect_same_bits(const Trained& a, const Trained& b, const std::string& which) {
+  ASSERT_EQ(a.parameters.size(), b.parameters.size());
+  for (size_t i = 0; i < a.parameters.size(); ++i)
+    EXPECT_TRUE(a.parameters[i].equal(b.parameters[i])) << which << ", parameter " << i;
+}
+
+constexpr int kNumSteps = 6;
+
+TEST(Engine, TwoRanksAreOneRankThatAccumulatesTwice) {
+  const auto alone = train_together(1, settings(1, 2), kNumSteps);
+  const auto both = train_together(2, settings(2, 1), kNumSteps);
+  // Halving is exact, so the order of halving and adding is all the same.
+  for (size_t rank = 0; rank < 2; ++rank) {
+    expect_same_bits(both[rank], alone[0], cat("rank ", rank));
+    for (size_t step = 0; step < kNumSteps; ++step)
+      EXPECT_EQ(both[rank].losses[step], alone[0].losses[2 * step + rank]) << step;
+  }
+}
+
+TEST(Engine, NoSettingOfTheReductionChangesABit) {
+  const auto expected = train_together(2, settings(2, 2), kNumSteps);
+  struct Case {
+    const char* name;
+    const char* more;
+  };
+  const Case cases[] = {
+      {"overlap", R"(, "zero_optimization": {"stage": 0, "overlap_comm": true})"},
+      {"small buckets", R"(, "zero_optimization": {"stage": 0, "overlap_comm": true, "reduce_bucket_size": 64})"},
+      {"small buckets, no overlap", R"(, "zero_optimization": {"stage": 0, "reduce_bucket_size": 200})"},
+      {"not contiguous", R"(, "zero_optimization": {"stage": 0, "overlap_comm": true, "contiguous_gradients": false})"},
+      {"prescaled", R"(, "prescale_gradients": true)"},
+      {"predivided", R"(, "gradient_predivide_factor": 2)"},
+  };
+  for (const auto& one : cases) {
+    const auto got = train_together(2, settings(2, 2, one.more), kNumSteps);
+    for (int rank = 0; rank < 2; ++rank) {
+      expect_same_bits(got[static_cast<size_t>(rank)], expected[0], one.name);
+      EXPECT_EQ(got[static_cast<size_t>(rank)].losses, expected[static_cast<size_t>(rank)].losses) << one.name;
+      EXPECT_EQ(got[static_cast<size_t>(rank)].norm, expected[0].norm) << one.name;
+    }
+  }
+}
+
+TEST(Engine, SendsWhatThePlanSays) {
+  for (const int size : {1, 2, 3}) {
+    const std::string run = fresh_run();
+    test::run_ranks_as_threads(size, [&](test::RankContext& ctx) {
+      Model model;
+      Engine engine(model.tensors(),
+                    settings(size, 2, R"(, "zero_optimization": {"stage": 0, "reduce_bucket_size": 500})"),
+                    world(run, ctx.rank(), size));
+      for (int i = 0; i < 8; ++i) {
+        engine.backward(model.loss(i));
+        engine.step();
+      }
+      const auto schedule = make_schedule(engine.plan(), 0);
+      EXPECT_EQ(engine.totals().num_collectives, size == 1 ? 0 : 4 * schedule.num_collectives());
+      EXPECT_EQ(engine.totals().sent_bytes, 4 * schedule.sent_bytes());
+    });
+  }
+}
+
+TEST(Engine, RanksThatDifferAreRefusedWithTheDifference) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    Model model;
+    auto tensors = model.tensors();
+    if (ctx.rank() == 1) tensors.parameters[2].second = parameter({40, 9}, 3);
+    try {
+      Engine engine(tensors, settings(2, 1), world(run, ctx.rank(), 2));
+      ADD_FAILURE() << "taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInput);
+      EXPECT_NE(error.text().what.find("'second' has shape [40, 8] on rank 0 and [40, 9] on rank 1"), std::string::npos)
+          << error.what();
+    }
+  });
+}
+
+TEST(Engine, StartsFromTheWeightsOfRankZero) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(3, [&](test::RankContext& ctx) {
+    Model model;
+    const at::Tensor buffer = at::full({3}, ctx.rank());
+    const at::Tensor sliced = numbers({6, 4}, ctx.rank()).t().detach();
+    model.first.detach().add_(ctx.rank());
+    auto tensors = model.tensors();
+    tensors.buffers = {{"count", buffer}, {"sliced", sliced}};
+    Engine engine(tensors, settings(3, 1), world(run, ctx.rank(), 3));
+    EXPECT_TRUE(model.first.detach().equal(numbers({24, 40}, 1)));
+    EXPECT_EQ(buffer.sum().item<int64_t>(), 0);
+    EXPECT_TRUE(sliced.equal(numbers({6, 4}, 0).t()));
+  });
+}
+
+TEST(Engine, ClipsByTheGlobalNorm) {
+  const std::string clipped = R"(, "gradient_clipping": 1e-3)";
+  const auto with = train_together(2, settings(2, 1, clipped), 1),
+             without = train_together(2, settings(2, 1, R"(, "gradient_clipping": 0)"), 1);
+  EXPECT_GT(with[0].norm, 1e-3);
+  EXPECT_EQ(with[0].norm, without[0].norm);
+}
+
+TEST(Engine, AGradientThatIsNotFiniteIsSkipped) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    Model model;
+    Engine engine(model.tensors(), settings(2, 1), world(run, ctx.rank(), 2));
+    engine.backward(model.loss(0));
+    engine.step();
+    const at::Tensor before = model.first.detach().clone();
+    engine.backward(ctx.rank() == 1 ? model.loss(1) * std::numeric_limits<float>::quiet_NaN() : model.loss(1));
+    EXPECT_FALSE(engine.step().updated);
+    EXPECT_EQ(engine.skipped_steps(), 1);
+    EXPECT_TRUE(model.first.detach().equal(before));
+    engine.backward(model.loss(2));
+    EXPECT_TRUE(engine.step().updated);
+    EXPECT_TRUE(model.first.detach().isfinite().all().item<bool>());
+  });
+}
+
+TEST(Engine, NoSyncAccumulatesByHand) {
+  const auto expected = train_together(2, settings(2, 2), 1);
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    Model model;
+    Engine engine(model.tensors(), settings(2, 1), world(run, ctx.rank(), 2));
+    {
+      const auto held = engine.no_sync();
+      engine.backward(model.loss(ctx.rank(), ctx.rank() % 3 != 1) / 2);
+      EXPECT_FALSE(engine.step().updated);
+    }
+    EXPECT_EQ(engine.totals().num_collectives, 0);
+    engine.backward(model.loss(2 + ctx.rank(), (2 + ctx.rank()) % 3 != 1) / 2);
+    EXPECT_TRUE(engine.step().updated);
+    EXPECT_TRUE(model.first.detach().equal(expected[0].parameters[0]));
+  });
+}
+
+TEST(Engine, SparseGradientsAreMadeDense) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    std::vector<at::Tensor> trained;
+    for (const bool sparse : {false, true}) {
+      const at::Tensor table = parameter({50, 4}, 1);
+      Engine engine({{{"table", table}}, {}}, settings(2, 2), world(cat(run, sparse), ctx.rank(), 2));
+      for (int i = 0; i < 6; ++i) {
+        const at::Tensor rows = at::arange(8, at::kLong) * 3 + i + ctx.rank();
+        engine.backward(at::embedding(table, rows, -1, false, sparse).pow(2).sum());
+        engine.step();
+      }
+      trained.push_back(table.detach().clone());
+    }
+    EXPECT_TRUE(trained[0].equal(trained[1]));
+  });
+}
+
+TEST(Engine, TunedBucketsChangeNoBit) {
+  const std::string overlap = R"(, "zero_optimization": {"stage": 0, "overlap_comm": true}, "gradient_clipping": 0.1)";
+  const auto expected = train_together(2, settings(2, 2, overlap), kNumSteps);
+  const auto tuned = train_together(2, settings(2, 2, overlap + R"(, "weft": {"bucket": "auto"})"), kNumSteps);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    expect_same_bits(tuned[rank], expected[0], cat("rank ", rank));
+    EXPECT_EQ(tuned[rank].losses, expected[rank].losses);
+    EXPECT_FALSE(expected[rank].tuning.has_value());
+    ASSERT_TRUE(tuned[rank].tuning.has_value());
+    EXPECT_GE(tuned[rank].tuning->num_buckets, 1);
+    EXPECT_GE(tuned[rank].tuning->expected_s, tuned[rank].tuning->bound_s - 1e-9);
+    EXPECT_GT(tuned[rank].tuning->bytes_per_s, 0);
+  }
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,89 @@
+#include "weft/engine/model_tensors.h"
+
+#include <c10/core/DeviceType.h>
+
+#include <map>
+
+#include "weft/base/error.h"
+#include "weft/base/text.h"
+
+namespace weft::engine {
+namespace {
+
+[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
+  throw Error(ErrorKind::kInput,
+              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
+}
+
+plan::Dtype dtype_of(const std::string& name, const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kHalf: return plan::Dtype::kFp16;
+    case at::kBFloat16: return plan::Dtype::kBf16;
+    case at::kFloat: return plan::Dtype::kFp32;
+    case at::kDouble: return plan::Dtype::kFp64;
+    default:
+      refuse(cat("parameter '", name, "' has a type that cannot be trained"), c10::toString(tensor.scalar_type()),
+             "make it float, double, half or bfloat16, or register it as a buffer");
+  }
+}
+
+void check_dense(const std::string& name, const at::Tensor& tensor) {
+  if (!tensor.defined()) refuse(cat("parameter '", name, "' is undefined"), "", "give it a value before initialize()");
+  if (tensor.layout() != at::kStrided) {
+    refuse(cat("parameter '", name, "' is not dense"), "", "only dense parameters can lie in flat buckets");
+  }
+}
+
+// Two names for one tensor are a tie. Two tensors over one memory would be torn apart when they are laid into buckets.
+class Ties {
+ public:
+  std::optional<int> owner_of(int number, const std::string& name, const at::Tensor& tensor) {
+    const auto [same, is_new] = by_tensor_.try_emplace(tensor.unsafeGetTensorImpl(), number);
+    if (!is_new) return same->second;
+    const auto [other, is_alone] = by_storage_.try_emplace(tensor.storage().unsafeGetStorageImpl(), name);
+    if (!is_alone && tensor.numel() > 0) {
+      refuse(cat("parameters '", other->second, "' and '", name, "' are different tensors over one memory"), "",
+             "register the same tensor under both names, so that they count as tied");
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::map<const void*, int> by_tensor_;
+  std::map<const void*, std::string> by_storage_;
+};
+
+}  // namespace
+
+plan::ParameterTable table_of(const ModelTensors& model) {
+  std::vector<plan::Parameter> parameters;
+  Ties ties;
+  for (const auto& [name, tensor] : model.parameters) {
+    check_dense(name, tensor);
+    parameters.push_back({.name = name,
+                          .shape = tensor.sizes().vec(),
+                          .dtype = dtype_of(name, tensor),
+                          .frozen = !tensor.requires_grad(),
+                          .tied_to = ties.owner_of(static_cast<int>(parameters.size()), name, tensor)});
+  }
+  plan::ParameterTable table(std::move(parameters));
+  if (table.trainable().empty()) {
+    refuse("the model has nothing to train", cat(table.size(), " parameters, none of them requires a gradient"),
+           "register parameters, or set requires_grad before initialize()");
+  }
+  device_of(model);
+  return table;
+}
+
+at::Device device_of(const ModelTensors& model) {
+  const auto& [first_name, first] = model.parameters.front();
+  for (const auto& [name, tensor] : model.parameters) {
+    if (tensor.device() == first.device()) continue;
+    refuse("the model's parameters are on different devices",
+           cat("'", first_name, "' is on ", first.device().str(), ", '", name, "' on ", tensor.device().str()),
+           "move the whole model to one device before initialize()");
+  }
+  return first.device();
+}
+
+}  // namespace weft::engine

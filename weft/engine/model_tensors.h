@@ -1,0 +1,37 @@
+// What the engine knows of a model: its named parameters and buffers, in the order they were registered. Any module gives
+// them; nothing is wrapped.
+//
+// Ownership: the tensors are the model's own, shared. Threads: values. Failure: Error(kInput), naming the parameter.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/plan/parameter_table.h"
+
+namespace weft::engine {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+struct ModelTensors {
+  NamedTensors parameters, buffers;
+};
+
+// From anything with torch::nn::Module's named_parameters() and named_buffers(): so this header needs none of torch::nn.
+template <typename Module>
+ModelTensors tensors_of(const Module& model) {
+  ModelTensors out;
+  for (const auto& entry : model.named_parameters()) out.parameters.emplace_back(entry.key(), entry.value());
+  for (const auto& entry : model.named_buffers()) out.buffers.emplace_back(entry.key(), entry.value());
+  return out;
+}
+
+// Refuses a model that cannot be trained: nothing to train, several devices, types without gradients, views of each other.
+plan::ParameterTable table_of(const ModelTensors& model);
+
+at::Device device_of(const ModelTensors& model);
+
+}  // namespace weft::engine

@@ -1,0 +1,175 @@
+#include "weft/engine/reducer.h"
+
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "weft/base/check.h"
+#include "weft/base/error.h"
+#include "weft/base/log.h"
+#include "weft/base/text.h"
+#include "weft/monitor/span.h"
+
+namespace weft::engine {
+namespace {
+
+std::vector<int> once_each(std::vector<int> given, size_t num_parameters) {
+  if (given.empty()) given.assign(num_parameters, 1);
+  return given;
+}
+
+[[noreturn]] void refuse_unexpected() {
+  throw Error(
+      ErrorKind::kBug,
+      {.title = "a gradient came outside of engine.backward()",
+       .what = "backward() was called on a tensor of this model, perhaps with create_graph",
+       .where = "",
+       .fix = "call engine.backward(loss); for gradients inside a loss use torch::autograd::grad(), which adds nothing "
+              "to parameters"});
+}
+
+[[noreturn]] void refuse_late(int parameter) {
+  throw Error(ErrorKind::kBug,
+              {.title = cat("a gradient of parameter ", parameter, " came after its bucket had been sent"),
+               .what = "it comes more often in this backward than in the first one",
+               .where = "",
+               .fix = "set \"overlap_comm\": false, so that buckets go when backward has ended"});
+}
+
+}  // namespace
+
+Reducer::Reducer(comm::Group& group, memory::FlatBuckets& buckets, ReduceSettings settings,
+                 std::vector<int> num_arrivals)
+    : group_(group),
+      buckets_(buckets),
+      settings_(settings),
+      num_arrivals_(once_each(std::move(num_arrivals), buckets.layout().homes.size())),
+      flights_(static_cast<size_t>(buckets.size())),
+      wires_(static_cast<size_t>(buckets.size())) {
+  log_.num_arrivals.assign(num_arrivals_.size(), 0);
+  log_.last_s.assign(num_arrivals_.size(), 0);
+}
+
+void Reducer::begin(Backward how) {
+  WEFT_CHECK(!in_backward_);
+  how_ = how;
+  in_backward_ = true;
+  next_ = 0;
+  still_to_come_ = num_arrivals_;
+  missing_.assign(static_cast<size_t>(buckets_.size()), 0);
+  for (int bucket = 0; bucket < buckets_.size(); ++bucket) {
+    for (const auto& place : buckets_.layout().bucket(bucket).places) {
+      missing_[static_cast<size_t>(bucket)] += num_arrivals_[static_cast<size_t>(place.parameter)];
+    }
+  }
+  log_.order.clear();
+  std::fill(log_.num_arrivals.begin(), log_.num_arrivals.end(), 0);
+  since_begin_.restart();
+}
+
+void Reducer::note(int parameter) {
+  const int bucket = buckets_.layout().home(parameter).bucket;
+  if (!in_backward_) refuse_unexpected();
+  if (log_.num_arrivals[static_cast<size_t>(parameter)]++ == 0) log_.order.push_back(parameter);
+  log_.last_s[static_cast<size_t>(parameter)] = since_begin_.elapsed_s();
+  if (bucket < next_) refuse_late(parameter);
+  take_in(parameter);
+  auto& to_come = still_to_come_[static_cast<size_t>(parameter)];
+  if (to_come == 0) return;  // more often than before, and in time
+  --to_come;
+  --missing_[static_cast<size_t>(bucket)];
+  if (how_.reduce && settings_.overlap && !how_.learning) start_full_buckets();
+}
+
+void Reducer::take_in(int parameter) {
+  const bool sparse = settings_.contiguous
+                          ? buckets_.attach_gradient(parameter) == memory::FlatBuckets::Attached::kSparse
+                          : buckets_.model_parameter(parameter).grad().is_sparse();
+  static std::atomic<bool> has_told = false;
+  if (!sparse || has_told.exchange(true)) return;
+  log_info("sparse gradients (of parameter ", parameter, ", perhaps of others) are made dense and sent so");
+}
+
+void Reducer::start_full_buckets() {
+  while (next_ < buckets_.size() && missing_[static_cast<size_t>(next_)] == 0) start(next_++);
+}
+
+void Reducer::end_backward() {
+  log_.backward_s = since_begin_.elapsed_s();
+  std::ranges::stable_sort(log_.order, {}, [&](int parameter) { return log_.last_s[static_cast<size_t>(parameter)]; });
+  in_backward_ = false;
+  if (!how_.reduce) return;
+  while (next_ < buckets_.size()) start(next_++);
+}
+
+at::Tensor Reducer::on_the_wire(int bucket) {
+  const at::Tensor& gradients = buckets_.gradients(bucket);
+  if (!settings_.wire || *settings_.wire == gradients.scalar_type()) return gradients;
+  auto& wire = wires_[static_cast<size_t>(bucket)];
+  if (!wire.defined()) {
+    wire = gradients.is_cpu() ? group_.allocate(gradients.numel(), *settings_.wire)
+                              : at::zeros({gradients.numel()}, gradients.options().dtype(*settings_.wire));
+  }
+  return wire;
+}
+
+void Reducer::start(int bucket) {
+  const at::NoGradGuard no_grad;
+  if (settings_.contiguous) {
+    // One that did not come must not be that of the step before.
+    for (const auto& place : buckets_.layout().bucket(bucket).places) buckets_.attach_gradient(place.parameter);
+  } else {
+    buckets_.pack_gradients(bucket);
+  }
+  const at::Tensor& gradients = buckets_.gradients(bucket);
+  if (settings_.before != 1) gradients.mul_(settings_.before);
+  auto& flight = flights_[static_cast<size_t>(bucket)];
+  const at::Tensor data = on_the_wire(bucket);
+  flight.wire = data.is_same(gradients) ? at::Tensor() : data;
+  if (flight.wire.defined()) flight.wire.copy_(gradients);
+  if (group_.world() == 1) return;
+  flight.started_ns = now_ns();
+  flight.work = group_.start(comm::all_reduce(data, settings_.op));
+  ++totals_.num_collectives;
+  totals_.sent_bytes += 2 * static_cast<int64_t>(data.nbytes()) / group_.world() * (group_.world() - 1);
+}
+
+void Reducer::finish(int bucket) {
+  const at::NoGradGuard no_grad;
+  auto& flight = flights_[static_cast<size_t>(bucket)];
+  flight.work.wait();
+  record(bucket, flight);
+  flight.work = {};
+  const at::Tensor& gradients = buckets_.gradients(bucket);
+  if (flight.wire.defined()) gradients.copy_(flight.wire);
+  if (settings_.after != 1) gradients.mul_(settings_.after);
+  if (!settings_.contiguous) buckets_.unpack_gradients(bucket);
+}
+
+void Reducer::record(int bucket, const Flight& flight) const {
+  if (!spans_on() || group_.world() == 1) return;
+  const int64_t finished_ns = flight.work.finished_ns();
+  const at::Tensor& sent = flight.wire.defined() ? flight.wire : buckets_.gradients(bucket);
+  record_span({.name = "reduce",
+               .category = SpanCategory::kReduce,
+               .bucket = bucket,
+               .bytes = static_cast<int64_t>(sent.nbytes()),
+               .start_ns = flight.started_ns,
+               .end_ns = finished_ns > 0 ? finished_ns : now_ns()});
+}
+
+void Reducer::wait() {
+  const Span span({.name = "wait for gradients", .category = SpanCategory::kExposedWait});
+  const Stopwatch watch;
+  for (int bucket = 0; bucket < buckets_.size(); ++bucket) finish(bucket);
+  if (group_.world() > 1) totals_.exposed_s += watch.elapsed_s();
+}
+
+bool Reducer::abandon() {
+  in_backward_ = false;
+  return next_ > 0 && group_.world() > 1;
+}
+
+}  // namespace weft::engine

@@ -1,0 +1,100 @@
+// Reduces gradients bucket by bucket while backward still runs.
+//
+// A bucket is full when all its gradients have come; then, and when all buckets before it have gone, its collective starts.
+// All ranks start them in the order of the buckets, whatever order their gradients come in, so that ranks whose models take
+// different branches stay in step. A bucket that is not full at the end of backward (a parameter that was not used) goes
+// then, with zeros.
+//
+//   reducer.begin({.reduce = at_boundary});
+//   loss.backward();                  // hooks call reducer.note(parameter)
+//   reducer.end_backward();
+//   reducer.wait();                   // the buckets hold the reduced gradients
+//
+// Ownership: borrows the group and the buckets. Threads: one at a time; note() comes on the thread that runs backward.
+// Failure: Error(kBug) for a gradient that comes when its bucket has left, or when nobody expects one; PeerLost.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/comm/group.h"
+#include "weft/memory/flat_buckets.h"
+
+namespace weft::engine {
+
+struct ReduceSettings {
+  bool overlap = true;           // else all buckets go when backward has ended
+  bool contiguous = true;        // gradients lie in the buckets already, else they are packed
+  double before = 1, after = 1;  // factors on this rank's gradient and on the result
+  comm::ReduceOp op = comm::ReduceOp::kMean;
+  std::optional<at::ScalarType> wire = {};  // gradients travel in this type
+};
+
+// What one backward taught: when each parameter's gradient came and how often.
+struct ReadyLog {
+  std::vector<int> order;         // parameters that got one, by their last arrival
+  std::vector<int> num_arrivals;  // by parameter
+  std::vector<double> last_s;     // by parameter, since backward began
+  double backward_s = 0;
+};
+
+// Of everything reduced since the start, as the plan counts it.
+struct ReduceTotals {
+  int64_t num_collectives = 0, sent_bytes = 0;
+  double exposed_s = 0;  // the time wait() took
+};
+
+class Reducer {
+ public:
+  // num_arrivals: how often a parameter's gradient comes in one backward, by parameter; empty: once.
+  Reducer(comm::Group& group, memory::FlatBuckets& buckets, ReduceSettings settings,
+          std::vector<int> num_arrivals = {});
+
+  struct Backward {
+    bool reduce = true;     // the last micro-step of a step
+    bool learning = false;  // nothing starts before end_backward()
+  };
+  void begin(Backward how);
+  void note(int parameter);
+  void end_backward();
+  void wait();
+  // Backward has thrown. Whether collectives are under way that peers will miss.
+  bool abandon();
+
+  const ReadyLog& log() const { return log_; }
+  const ReduceTotals& totals() const { return totals_; }
+
+ private:
+  struct Flight {
+    comm::Work work;
+    at::Tensor wire;  // what travels; undefined: the bucket itself
+    int64_t started_ns = 0;
+  };
+
+  void take_in(int parameter);
+  void start_full_buckets();
+  void start(int bucket);
+  void finish(int bucket);
+  void record(int bucket, const Flight& flight) const;
+  at::Tensor on_the_wire(int bucket);
+
+  comm::Group& group_;
+  memory::FlatBuckets& buckets_;
+  const ReduceSettings settings_;
+  const std::vector<int> num_arrivals_;
+
+  Backward how_;
+  bool in_backward_ = false;
+  Stopwatch since_begin_;
+  std::vector<int> still_to_come_;  // by parameter, in this backward
+  std::vector<int> missing_;        // by bucket: arrivals that are still to come
+  int next_ = 0;                    // the first bucket that has not gone
+  std::vector<Flight> flights_;     // by bucket
+  std::vector<at::Tensor> wires_;   // kept from step to step
+  ReadyLog log_;
+  ReduceTotals totals_;
+};
+
+}  // namespace weft::engine

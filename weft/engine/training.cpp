@@ -1,0 +1,348 @@
+#include "weft/engine/training.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+
+#include "weft/base/check.h"
+#include "weft/base/error.h"
+#include "weft/base/log.h"
+#include "weft/base/text.h"
+#include "weft/base/units.h"
+#include "weft/engine/agree.h"
+#include "weft/engine/optimizer_state.h"
+#include "weft/engine/settings.h"
+#include "weft/monitor/span.h"
+#include "weft/optim/core/schedule_settings.h"
+
+namespace weft::engine {
+namespace {
+
+// A model that is listed again costs names and maps; parameters that were added are found soon enough.
+constexpr int64_t kLookAgainEvery = 1000;
+
+plan::Plan plan_of(const ModelTensors& model, const config::Resolved& config, const World& world) {
+  return make_plan(table_of(model), plan::options_from(config, world.size));
+}
+
+std::string text_of(double seconds) { return cat(std::llround(seconds * 1e6), " us"); }
+
+[[noreturn]] void throw_dead(const std::string& why, int rank) {
+  throw Error(ErrorKind::kBug, {.title = "this engine cannot go on",
+                                .what = why,
+                                .where = cat("rank ", rank),
+                                .fix = "end the program and start it again from the last save"});
+}
+
+[[noreturn]] void misuse(std::string title, std::string fix) {
+  throw Error(ErrorKind::kBug, {.title = std::move(title), .what = "", .where = "", .fix = std::move(fix)});
+}
+
+}  // namespace
+
+Training::Training(ModelTensors model, config::Resolved config, World world, std::function<ModelTensors()> look_again)
+    : world_(std::move(world)),
+      config_(std::move(config)),
+      model_(std::move(model)),
+      look_again_(std::move(look_again)),
+      device_(device_of(model_)) {
+  check_supported(config_);
+  plan_.emplace(plan_of(model_, config_, world_));
+  check_types(plan_->table);
+  check_agreement(*world_.group, describe(*plan_, shared_settings(config_)), device_);
+  broadcast_model(*world_.group, model_);
+  schedule_ = optim::read_schedule(config_.scheduler);
+  wants_tuning_ = config_.weft.bucket == config::BucketSizes::kAuto && world_.size > 1 && plan_->options.overlap;
+  step_began_ns_ = now_ns();
+  lay_out(plan_->options.layout);
+  std::vector<GradientHooks::Watched> watched;
+  for (const int parameter : plan_->table.trainable()) {
+    watched.push_back({parameter, model_.parameters[static_cast<size_t>(parameter)].second});
+  }
+  hooks_ = std::make_unique<GradientHooks>(std::move(watched), [this](int parameter) { reducer_->note(parameter); });
+}
+
+Training::~Training() = default;
+
+std::vector<at::Tensor> Training::parameter_tensors() const {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : model_.parameters) tensors.push_back(tensor);
+  return tensors;
+}
+
+// Gradients and optimizer state that are there already move along.
+void Training::lay_out(plan::LayoutOptions layout) {
+  plan::PlanOptions options = plan_->options;
+  options.layout = std::move(layout);
+  plan_.emplace(make_plan(plan_->table, std::move(options)));
+  const auto allocate = [this](int64_t count, at::ScalarType type) {
+    if (device_.is_cpu()) return world_.group->allocate(count, type);
+    return at::zeros({count}, at::TensorOptions().dtype(type).device(device_));
+  };
+  auto buckets = std::make_unique<memory::FlatBuckets>(*plan_, parameter_tensors(),
+                                                       memory::FlatOptions{.allocate_gradients = allocate});
+  buckets->lay_in();
+  const ReduceSettings settings = reduce_settings(config_, *plan_, world_.size);
+  if (settings.contiguous) buckets->attach_present_gradients();
+  std::vector<int> num_arrivals;
+  if (reducer_) {
+    const ReduceTotals& so_far = reducer_->totals();
+    before_.num_collectives += so_far.num_collectives;
+    before_.sent_bytes += so_far.sent_bytes;
+    before_.exposed_s += so_far.exposed_s;
+    num_arrivals = reducer_->log().num_arrivals;
+    for (int& count : num_arrivals) count = std::max(count, 1);
+  }
+  auto reducer = std::make_unique<Reducer>(*world_.group, *buckets, settings, std::move(num_arrivals));
+  reducer_ = std::move(reducer);
+  const auto before = std::exchange(buckets_, std::move(buckets));
+  if (!optimizer_) return;
+  // State that was loaded before the first step.
+  auto old = std::exchange(optimizer_, std::nullopt);
+  make_optimizer();
+  carry_over(*old, before->layout(), *optimizer_, buckets_->layout());
+}
+
+void Training::make_optimizer() {
+  const optim::UpdateSettings settings = optim::read_optimizer(config_.optimizer);
+  optim::ParamGroup group{.settings = settings, .slices = {}};
+  for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
+    group.slices.push_back(
+        {.name = slice_name(bucket), .param = buckets_->parameters(bucket), .grad = buckets_->gradients(bucket)});
+  }
+  optimizer_.emplace(std::vector<optim::ParamGroup>{std::move(group)});
+}
+
+bool Training::at_boundary() const {
+  if (num_no_sync_ > 0) return false;
+  if (!config_.managed_gradient_accumulation) return true;
+  return in_step_ + 1 >= config_.gradient_accumulation_steps;
+}
+
+void Training::check_alive() const {
+  if (!dead_.empty()) throw_dead(dead_, world_.rank);
+}
+
+void Training::die(std::string why) {
+  dead_ = std::move(why);
+  throw_dead(dead_, world_.rank);
+}
+
+void Training::check_loss(const at::Tensor& loss) const {
+  if (!loss.defined()) misuse("backward() of an undefined loss", "return the loss from forward()");
+  if (loss.numel() != 1) misuse(cat("the loss has ", loss.numel(), " elements"), "reduce it to one: loss.mean()");
+  if (!loss.requires_grad()) {
+    misuse("the loss does not depend on any parameter that requires a gradient",
+           "compute it outside of NoGradGuard, and do not detach() it");
+  }
+}
+
+void Training::check_parameters() {
+  for (const int parameter : plan_->table.trainable()) {
+    const auto& [name, tensor] = model_.parameters[static_cast<size_t>(parameter)];
+    if (!buckets_->holds_parameter(parameter)) {
+      die(cat("parameter '", name, "' was given other memory behind the engine's back; write into it with copy_()"));
+    }
+    if (!tensor.requires_grad()) {
+      die(cat("requires_grad of parameter '", name, "' was switched off after initialize(); freeze it before"));
+    }
+  }
+}
+
+void Training::check_still_the_model() {
+  if (!look_again_) return;
+  const ModelTensors now = look_again_();
+  if (now.parameters.size() == model_.parameters.size()) return;
+  die(cat("the model has ", now.parameters.size(), " parameters, it had ", model_.parameters.size(),
+          " at initialize(); register all of them before"));
+}
+
+void Training::backward(const at::Tensor& loss) {
+  check_alive();
+  check_loss(loss);
+  if (has_gradients_ && num_no_sync_ == 0)
+    misuse("backward() twice without step()", "call step() after each backward()");
+  check_parameters();
+  if (global_steps_ % kLookAgainEvery == 0 && in_step_ == 0) check_still_the_model();
+  const Span span({.name = "backward", .category = SpanCategory::kBackward});
+  run_backward(loss);
+  has_gradients_ = true;
+  if (!at_boundary() || !is_learning()) return;
+  if (learnt_) {
+    tune_buckets();
+  } else {
+    learn_order();
+  }
+  // What waited for the decision goes now.
+  reducer_->begin({.reduce = true, .learning = true});
+  reducer_->end_backward();
+}
+
+void Training::run_backward(const at::Tensor& loss) {
+  // While something is to be learnt nothing is sent: the buckets may still change.
+  reducer_->begin({.reduce = at_boundary() && !is_learning(), .learning = is_learning()});
+  try {
+    const auto parts = config_.managed_gradient_accumulation ? config_.gradient_accumulation_steps : 1;
+    (parts == 1 ? loss : loss / static_cast<double>(parts)).backward();
+    reducer_->end_backward();
+  } catch (const std::exception& error) {
+    if (reducer_->abandon()) {
+      dead_ = cat("backward failed while gradients were on their way: ", error.what());
+    } else {
+      zero_grad();
+    }
+    throw;
+  }
+}
+
+// All ranks come here together, at the end of the first step's last backward.
+void Training::learn_order() {
+  std::vector<int> order = reducer_->log().order;
+  std::vector<bool> came(static_cast<size_t>(plan_->table.size()), false);
+  for (const int parameter : order) came[static_cast<size_t>(parameter)] = true;
+  // Those that got no gradient go last: whatever they wait for, nobody waits for them.
+  for (const int parameter : plan_->table.trainable()) {
+    if (!came[static_cast<size_t>(parameter)]) order.push_back(parameter);
+  }
+  plan::LayoutOptions layout = plan_->options.layout;
+  layout.ready_order = broadcast_numbers(*world_.group, order, device_);
+  lay_out(std::move(layout));
+  learnt_ = true;
+}
+
+void Training::tune_buckets() {
+  const at::ScalarType wire = reduce_settings(config_, *plan_, world_.size).wire.value_or(at::kFloat);
+  tuned_ = tune(*world_.group, *plan_, reducer_->log(), wire, device_);
+  plan::LayoutOptions layout = plan_->options.layout;
+  layout.boundaries = tuned_->boundaries;
+  lay_out(std::move(layout));
+  wants_tuning_ = false;
+  exposed_when_tuned_s_ = totals().exposed_comm_s;
+  steps_when_tuned_ = global_steps_;
+  if (world_.rank != 0) return;
+  log_info("buckets: ", tuned_->num_buckets, " for a link of ", text_of(tuned_->link.latency_s), " and ",
+           format_rate(tuned_->link.bytes_per_s), "; expected to expose ", text_of(tuned_->exposed_s),
+           " a step (bound ", text_of(tuned_->bound_s), ", before ", text_of(tuned_->before_s), ")");
+}
+
+std::optional<EngineTuning> Training::tuning() const {
+  if (!tuned_) return std::nullopt;
+  const auto steps = static_cast<double>(std::max<int64_t>(1, global_steps_ - steps_when_tuned_));
+  return EngineTuning{.num_buckets = tuned_->num_buckets,
+                      .latency_s = tuned_->link.latency_s,
+                      .bytes_per_s = tuned_->link.bytes_per_s,
+                      .expected_s = tuned_->exposed_s,
+                      .bound_s = tuned_->bound_s,
+                      .expected_before_s = tuned_->before_s,
+                      .achieved_s = (totals().exposed_comm_s - exposed_when_tuned_s_) / steps};
+}
+
+StepInfo Training::step() {
+  check_alive();
+  if (!has_gradients_) misuse("step() without backward()", "call backward(loss) before each step()");
+  has_gradients_ = false;
+  ++micro_steps_;
+  if (!at_boundary()) {
+    ++in_step_;
+    return {.lr = lr()};
+  }
+  in_step_ = 0;
+  const StepInfo info = update();
+  const int64_t ended_ns = now_ns();
+  if (spans_on()) {
+    record_span({.name = "step",
+                 .category = SpanCategory::kStep,
+                 .key = "step",
+                 .value = global_steps_,
+                 .start_ns = step_began_ns_,
+                 .end_ns = ended_ns});
+  }
+  step_began_ns_ = ended_ns;
+  return info;
+}
+
+bool Training::needs_norm() const {
+  return config_.gradient_clipping > 0 || config_.zero_optimization.compute_grad_norm;
+}
+
+StepInfo Training::update() {
+  const double exposed_before_s = reducer_->totals().exposed_s;
+  try {
+    reducer_->wait();
+  } catch (const std::exception& error) {
+    dead_ = error.what();
+    throw;
+  }
+  const Span span({.name = "optimizer", .category = SpanCategory::kOptimizer});
+  if (!optimizer_) make_optimizer();
+  StepInfo info{.exposed_comm_s = reducer_->totals().exposed_s - exposed_before_s};
+  grad_norm_ = needs_norm() ? global_norm(*buckets_, plan_->table) : GradientNorm();
+  ++global_steps_;
+  const int64_t skipped_before = skipped_steps_;
+  apply(grad_norm_);
+  info.updated = skipped_steps_ == skipped_before;
+  info.lr = optimizer_->lr(0);
+  buckets_->forget_gradients();
+  return info;
+}
+
+void Training::apply(const GradientNorm& norm) {
+  const bool known = !norm.on_device().defined();
+  if (known && !std::isfinite(norm.value())) {
+    ++skipped_steps_;
+    log_warn("step ", global_steps_, " skipped: the gradient is not finite (", skipped_steps_, " so far)");
+    return;
+  }
+  // Without a schedule the rate is whatever was set last.
+  if (!std::holds_alternative<optim::FixedLr>(schedule_)) optimizer_->follow(schedule_);
+  if (known) return optimizer_->step(clip_factor(norm.value(), config_.gradient_clipping));
+  optimizer_->step(clip_factor(norm.on_device(), config_.gradient_clipping));
+}
+
+int64_t Training::skipped_steps() const { return skipped_steps_ + (optimizer_ ? optimizer_->num_left_out() : 0); }
+
+void Training::zero_grad() {
+  buckets_->forget_gradients();
+  has_gradients_ = false;
+  in_step_ = 0;
+}
+
+double Training::lr() const {
+  if (optimizer_) return optimizer_->lr(0);
+  return optim::lr_at(schedule_, 0, optim::lr_of(optim::read_optimizer(config_.optimizer)));
+}
+
+void Training::set_lr(double lr) {
+  if (!optimizer_) make_optimizer();
+  optimizer_->set_lr(0, lr);
+}
+
+EngineTotals Training::totals() const {
+  const ReduceTotals& now = reducer_->totals();
+  return {.num_collectives = before_.num_collectives + now.num_collectives,
+          .sent_bytes = before_.sent_bytes + now.sent_bytes,
+          .exposed_comm_s = before_.exposed_s + now.exposed_s};
+}
+
+EngineStateBytes Training::state_bytes() const {
+  EngineStateBytes out;
+  int64_t used = 0, padded = 0;
+  for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
+    const int64_t elements = plan_->layout.bucket(bucket).used_elements();
+    used += elements;
+    padded += plan_->layout.bucket(bucket).num_elements;
+    out.params += elements * buckets_->parameters(bucket).element_size();
+    out.grads += elements * buckets_->gradients(bucket).element_size();
+  }
+  out.optimizer = optimizer_ ? optimizer_->state_bytes() / padded * used : 0;
+  return out;
+}
+
+NamedTensors Training::optimizer_state() {
+  if (!optimizer_) make_optimizer();
+  return state_by_parameter(*optimizer_, *plan_);
+}
+
+}  // namespace weft::engine

@@ -1,0 +1,82 @@
+// The memory of a plan's buckets: parameters and gradients of a model laid into flat tensors, one pair to a bucket.
+//
+//   FlatBuckets buckets(plan, parameters, {.allocate_gradients = ...});
+//   buckets.lay_in();                 // the model's parameters are views of the buckets from here on
+//   buckets.attach_gradient(p);       // a gradient that has just come: into its bucket, where later ones are added to it
+//   buckets.gradients(3);             // all gradients of bucket 3, ready for one collective
+//   buckets.forget_gradients();       // .grad is undefined again
+//
+// The first gradient of a step is autograd's own tensor and is copied in, so that buckets need not be zeroed between steps;
+// those of later micro-steps autograd adds where they lie.
+//
+// A model does not notice: its tensors keep their identity, their shape and their values. Tied parameters share one place.
+//
+// Ownership: the flat tensors are ours, the model's parameters hold on to them through their views. Threads: one at a time.
+// Failure: torch's errors where memory is refused; whatever allocate_gradients throws.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <vector>
+
+#include "weft/plan/plan.h"
+
+namespace weft::memory {
+
+at::ScalarType scalar_type(plan::Dtype dtype);
+
+struct FlatOptions {
+  // Zeroed memory that the transport can reduce where it lies. Called once per gradient bucket, in order, on every rank.
+  std::function<at::Tensor(int64_t count, at::ScalarType type)> allocate_gradients;
+};
+
+class FlatBuckets {
+ public:
+  // parameters[i] is the plan's parameter i. All on one device.
+  FlatBuckets(const plan::Plan& plan, std::vector<at::Tensor> parameters, const FlatOptions& options);
+
+  int size() const { return static_cast<int>(gradients_.size()); }  // those with gradients
+  const at::Tensor& parameters(int bucket) const { return parameters_[static_cast<size_t>(bucket)]; }
+  const at::Tensor& gradients(int bucket) const { return gradients_[static_cast<size_t>(bucket)]; }
+  // A parameter's own part of its bucket, in its shape.
+  at::Tensor parameter_view(int parameter) const;
+  at::Tensor gradient_view(int parameter) const;
+
+  // Copies the values in and makes the model's parameters views. Frozen parameters stay where they are.
+  void lay_in();
+  // Whether the model's parameter is still the bucket's memory.
+  bool holds_parameter(int parameter) const;
+
+  enum class Attached { kBefore, kNow, kSparse, kAbsent };
+  // Makes .grad the bucket's memory: one that lies elsewhere is copied in, an absent one is zeros. What it was.
+  Attached attach_gradient(int parameter);
+  bool is_in_place(int parameter) const;
+  // Those that have one; for a new layout.
+  void attach_present_gradients();
+  void forget_gradients();
+
+  // For gradients that autograd keeps by itself: into the bucket before it is reduced, and back.
+  void pack_gradients(int bucket);
+  void unpack_gradients(int bucket);
+
+  const at::Tensor& model_parameter(int parameter) const { return model_[static_cast<size_t>(parameter)]; }
+  const plan::Layout& layout() const { return layout_; }
+
+ private:
+  at::Tensor view(const at::Tensor& flat, int parameter) const;
+  bool lies_in(const at::Tensor& tensor, const std::vector<at::Tensor>& flats, int parameter) const;
+  at::Tensor& model_gradient(int parameter);
+
+  plan::Layout layout_;
+  std::vector<std::vector<int64_t>> shapes_;
+  std::vector<at::Tensor> model_;                   // by parameter
+  std::vector<at::Tensor> parameters_, gradients_;  // by bucket
+};
+
+// Copies what one layout holds into another of the same parameters, place by place: from[b] and into[b] are flat tensors of
+// each layout's bucket b. For a new layout in the middle of training.
+void move_between(const plan::Layout& from_layout, const std::vector<at::Tensor>& from, const plan::Layout& into_layout,
+                  const std::vector<at::Tensor>& into);
+
+}  // namespace weft::memory

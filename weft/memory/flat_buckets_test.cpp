@@ -1,0 +1,131 @@
+#include "weft/memory/flat_buckets.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+namespace weft::memory {
+namespace {
+
+struct Model {
+  std::vector<at::Tensor> tensors;
+  plan::ParameterTable table;
+};
+
+at::Tensor numbers(int64_t count, float first) {
+  return at::arange(count, at::kFloat).add_(first).set_requires_grad(true);
+}
+
+Model three_parameters() {
+  std::vector<at::Tensor> tensors = {numbers(6, 0).detach().view({2, 3}).clone().set_requires_grad(true),
+                                     numbers(5, 100), numbers(1, 7)};
+  return {tensors, plan::ParameterTable(
+                       {{.name = "a", .shape = {2, 3}}, {.name = "b", .shape = {5}}, {.name = "c", .shape = {1}}})};
+}
+
+plan::Plan plan_for(const plan::ParameterTable& table, int64_t bucket_elements = 1000) {
+  return make_plan(table, {.layout = {.world = 2, .bucket_elements = bucket_elements, .first_bucket_bytes = 0}});
+}
+
+FlatOptions plain_memory() {
+  return {.allocate_gradients = [](int64_t count, at::ScalarType type) { return at::zeros({count}, type); }};
+}
+
+bool same(const at::Tensor& a, const at::Tensor& b) { return a.equal(b); }
+
+TEST(FlatBuckets, ParametersKeepTheirValuesAndIdentity) {
+  auto model = three_parameters();
+  std::vector<at::Tensor> before;
+  for (const auto& tensor : model.tensors) before.push_back(tensor.detach().clone());
+  FlatBuckets buckets(plan_for(model.table), model.tensors, plain_memory());
+  buckets.lay_in();
+  for (int i = 0; i < 3; ++i) {
+    const auto& tensor = model.tensors[static_cast<size_t>(i)];
+    EXPECT_TRUE(same(tensor.detach(), before[static_cast<size_t>(i)]));
+    EXPECT_TRUE(tensor.requires_grad());
+    EXPECT_EQ(tensor.const_data_ptr(), buckets.parameter_view(i).const_data_ptr());
+  }
+  buckets.parameters(0).fill_(3);
+  EXPECT_TRUE(same(model.tensors[0].detach(), at::ones({2, 3}).mul_(3)));
+}
+
+using Attached = FlatBuckets::Attached;
+
+TEST(FlatBuckets, TheFirstGradientIsCopiedInAndAutogradAddsTheNext) {
+  auto model = three_parameters();
+  FlatBuckets buckets(plan_for(model.table), model.tensors, plain_memory());
+  buckets.lay_in();
+  for (int step = 0; step < 2; ++step) {
+    model.tensors[0].mul(model.tensors[0]).sum().backward();
+    EXPECT_FALSE(buckets.is_in_place(0));
+    EXPECT_EQ(buckets.attach_gradient(0), Attached::kNow);
+    model.tensors[0].mul(model.tensors[0]).sum().backward();
+    EXPECT_EQ(buckets.attach_gradient(0), Attached::kBefore);
+    EXPECT_TRUE(same(buckets.gradient_view(0), model.tensors[0].detach().mul(4)));
+    buckets.forget_gradients();
+    EXPECT_FALSE(model.tensors[0].grad().defined());
+  }
+}
+
+TEST(FlatBuckets, AnAbsentGradientIsZeros) {
+  auto model = three_parameters();
+  FlatBuckets buckets(plan_for(model.table), model.tensors, plain_memory());
+  buckets.lay_in();
+  buckets.gradients(0).fill_(3);  // of the step before
+  EXPECT_EQ(buckets.attach_gradient(1), Attached::kAbsent);
+  EXPECT_EQ(buckets.gradient_view(1).abs().sum().item<float>(), 0);
+  EXPECT_EQ(buckets.gradient_view(0).sum().item<float>(), 18);
+}
+
+TEST(FlatBuckets, ASparseGradientBecomesDense) {
+  auto model = three_parameters();
+  FlatBuckets buckets(plan_for(model.table), model.tensors, plain_memory());
+  buckets.lay_in();
+  at::Tensor dense = at::zeros({5});
+  dense[3] = 9;
+  model.tensors[1].mutable_grad() = dense.to_sparse();
+  EXPECT_EQ(buckets.attach_gradient(1), Attached::kSparse);
+  EXPECT_TRUE(same(buckets.gradient_view(1), dense));
+  EXPECT_EQ(buckets.attach_gradient(1), Attached::kBefore);
+}
+
+TEST(FlatBuckets, AParameterThatWasGivenOtherMemoryIsSeen) {
+  auto model = three_parameters();
+  FlatBuckets buckets(plan_for(model.table), model.tensors, plain_memory());
+  EXPECT_FALSE(buckets.holds_parameter(2));
+  buckets.lay_in();
+  EXPECT_TRUE(buckets.holds_parameter(2));
+  model.tensors[2].set_data(at::ones({1}));
+  EXPECT_FALSE(buckets.holds_parameter(2));
+}
+
+TEST(FlatBuckets, PackedGradientsGoInAndComeBack) {
+  auto model = three_parameters();
+  FlatBuckets buckets(plan_for(model.table, 6), model.tensors, plain_memory());
+  buckets.lay_in();
+  model.tensors[0].mutable_grad() = at::ones({2, 3});
+  for (int bucket = 0; bucket < buckets.size(); ++bucket) {
+    buckets.pack_gradients(bucket);
+    buckets.gradients(bucket).mul_(5);
+    buckets.unpack_gradients(bucket);
+  }
+  EXPECT_TRUE(same(model.tensors[0].grad(), at::ones({2, 3}).mul_(5)));
+  EXPECT_FALSE(model.tensors[1].grad().defined());
+}
+
+TEST(MoveBetween, CarriesEveryParameterToItsNewPlace) {
+  auto model = three_parameters();
+  const auto one = plan_for(model.table), many = plan_for(model.table, 1);
+  FlatBuckets from(one, model.tensors, plain_memory()), into(many, model.tensors, plain_memory());
+  from.lay_in();
+  std::vector<at::Tensor> source, target;
+  for (int bucket = 0; bucket < from.size(); ++bucket) source.push_back(from.parameters(bucket));
+  for (int bucket = 0; bucket < into.size(); ++bucket) target.push_back(into.parameters(bucket));
+  ASSERT_NE(source.size(), target.size());
+  move_between(from.layout(), source, into.layout(), target);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(into.parameter_view(i), from.parameter_view(i)));
+}
+
+}  // namespace
+}  // namespace weft::memory
