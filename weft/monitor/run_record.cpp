@@ -28,6 +28,19 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+Json parts_of(const StepSummary& parts) {
+  return {{"forward", parts.forward_ms.median},
+          {"backward", parts.backward_ms.median},
+          {"optimizer", parts.optimizer_ms.median},
+          {"exposed_comm", parts.exposed_comm_ms.median}};
+}
+
+Json buckets_of(const BucketFacts& buckets) {
+  return {{"num_buckets", buckets.num_buckets},           {"latency_ms", buckets.latency_ms},
+          {"bytes_per_s", buckets.bytes_per_s},           {"expected_exposed_ms", buckets.expected_exposed_ms},
+          {"bound_exposed_ms", buckets.bound_exposed_ms}, {"achieved_exposed_ms", buckets.achieved_exposed_ms}};
+}
+
 }  // namespace
 
 int64_t num_warmup_steps(int64_t num_steps) { return std::min<int64_t>(5, num_steps / 3); }
@@ -87,6 +100,8 @@ std::string RunRecord::to_json() const {
               {"peak_rss_bytes", facts.peak_rss_bytes},
               {"state_bytes",
                {{"params", facts.params_bytes}, {"grads", facts.grads_bytes}, {"optimizer", facts.optimizer_bytes}}}};
+  if (facts.parts) out["breakdown_ms"] = parts_of(*facts.parts);
+  if (facts.buckets) out["buckets"] = buckets_of(*facts.buckets);
   if (facts.peak_device_bytes) out["peak_device_bytes"] = *facts.peak_device_bytes;
   out["loss"] = std::move(losses);
   out["loss_bits"] = std::move(bits);

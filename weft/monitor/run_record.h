@@ -9,8 +9,16 @@
 #include <vector>
 
 #include "weft/base/quantile.h"
+#include "weft/monitor/step_times.h"
 
 namespace weft {
+
+// How gradients were cut where the engine chose ("weft": {"bucket": "auto"}).
+struct BucketFacts {
+  int64_t num_buckets = 1;
+  double latency_ms = 0, bytes_per_s = 0;  // of the link, as measured
+  double expected_exposed_ms = 0, bound_exposed_ms = 0, achieved_exposed_ms = 0;
+};
 
 // Fixed when the run starts, except where a comment says otherwise. All in bytes where the name says so.
 struct RunFacts {
@@ -29,6 +37,8 @@ struct RunFacts {
   // Known at the end.
   int64_t bytes_sent = 0;
   double exposed_comm_ms = 0;
+  std::optional<StepSummary> parts;  // of the steps' time
+  std::optional<BucketFacts> buckets;
   int64_t peak_rss_bytes = 0;
   std::optional<int64_t> peak_device_bytes;
   std::optional<double> unigram_entropy;  // nats per token

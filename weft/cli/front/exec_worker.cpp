@@ -36,20 +36,32 @@ void keep_memory_between_steps() {
            /*overwrite=*/0);
 }
 
-}  // namespace
-
-void exec_worker(const std::string& command, const std::vector<std::string>& arguments) {
-  const std::string worker = find_worker().string();
-  std::vector<std::string> words = {worker, command};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+[[noreturn]] void become(std::vector<std::string> words, std::string_view doing) {
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  keep_memory_between_steps();
   std::fflush(stdout);
-  ::execv(worker.c_str(), argv.data());
-  throw IoError("start weft-worker", worker, errno);
+  ::execv(words.front().c_str(), argv.data());
+  throw IoError(doing, words.front(), errno);
+}
+
+}  // namespace
+
+void exec_worker(const std::string& command, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {find_worker().string(), command};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  keep_memory_between_steps();
+  become(std::move(words), "start weft-worker");
+}
+
+void exec_ranks(int64_t num_ranks, int64_t threads, const std::vector<std::string>& words) {
+  const std::string self = fs::read_symlink("/proc/self/exe").string();
+  std::vector<std::string> all = {self, "run", "-n", cat(num_ranks), "--no-prefix"};
+  if (threads > 0) all.insert(all.end(), {"--threads", cat(threads)});
+  all.insert(all.end(), {"--", self});
+  all.insert(all.end(), words.begin(), words.end());
+  become(std::move(all), "start the ranks");
 }
 
 }  // namespace weft::cli

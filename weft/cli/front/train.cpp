@@ -1,13 +1,23 @@
+#include <cstdlib>
+
 #include "weft/cli/front/command.h"
 #include "weft/cli/front/exec_worker.h"
+#include "weft/cli/front/train_config.h"
 #include "weft/cli/front/train_options.h"
 
 namespace weft::cli {
 
 int run_train(const Arguments& arguments) {
-  // Parsed here only to refuse mistakes before libtorch is loaded.
-  if (!parse_train_options(arguments)) return 0;
-  exec_worker("train", arguments);
+  // Parsed here to refuse mistakes before libtorch is loaded, or before many ranks say the same.
+  const auto options = parse_train_options(arguments);
+  if (!options) return 0;
+  if (!options->config_path.empty() && std::getenv("WORLD_SIZE") == nullptr) {
+    train_config(*options, static_cast<int>(options->ranks));
+  }
+  if (options->ranks == 1 || std::getenv("RANK") != nullptr) exec_worker("train", arguments);
+  std::vector<std::string> words = {"train"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  exec_ranks(options->ranks, options->threads, words);
 }
 
 }  // namespace weft::cli

@@ -7,6 +7,7 @@
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/cli/front/flags.h"
+#include "weft/launcher/launch_spec.h"
 
 namespace weft::cli {
 namespace {
@@ -26,8 +27,9 @@ void add_model_flags(CLI::App& app, TrainOptions& o) {
 
 void add_work_flags(CLI::App& app, TrainOptions& o, std::string& duration) {
   app.option_defaults()->group("The work");
-  add_int(app, "-n,--ranks", o.ranks, 1, 1 << 20, "ranks; this version trains with one");
+  add_int(app, "-n,--ranks", o.ranks, 1, launcher::kMaxLocalRanks, "ranks to start on this host");
   add_int(app, "--micro-batch", o.micro_batch, 1, 1 << 20, "sequences a rank takes at once");
+  add_int(app, "--accumulation", o.accumulation, 1, 1 << 14, "micro-batches of a rank in one step");
   auto* steps = add_int(app, "--steps", o.steps, 0, int64_t{1} << 40, "optimizer steps; without it --for decides")
                     ->default_str("");
   app.add_option("--for", duration, "train this long: 60s, 5m, 1h30m (default 60s)")
@@ -54,6 +56,7 @@ void add_machine_flags(CLI::App& app, TrainOptions& o) {
 
 void add_file_flags(CLI::App& app, TrainOptions& o) {
   app.option_defaults()->group("Files");
+  app.add_option("--config", o.config_path, "a ds_config.json; what it says comes before the flags")->type_name("FILE");
   app.add_option("--init", o.init_path, "start from these weights (safetensors)")->type_name("FILE");
   app.add_option("--export", o.export_path, "write the final weights (safetensors)")->type_name("FILE");
   auto* save = app.add_option("--save", o.save_folder, "save the training state in this folder")->type_name("DIR");
@@ -62,6 +65,8 @@ void add_file_flags(CLI::App& app, TrainOptions& o) {
   app.add_flag("--resume", o.resume, "go on from the newest intact state in --save")->needs(save);
   app.add_option("--runs", o.runs_folder, "where run folders go")->capture_default_str()->type_name("DIR");
   app.add_option("--name", o.name, "name of the run folder (default: date and time)")->type_name("NAME");
+  app.add_flag("--trace", o.trace,
+               "write a timeline of all ranks for Chrome and Perfetto: trace.json in the run folder");
   app.add_option("--json", o.json_path, "write the result as JSON; - is standard output")->type_name("FILE");
 }
 
@@ -71,7 +76,6 @@ void add_file_flags(CLI::App& app, TrainOptions& o) {
 }
 
 void check_together(const TrainOptions& o) {
-  if (o.ranks != 1) refuse("this version trains with one rank", cat("-n ", o.ranks), "leave -n out");
   if (o.dim % o.heads != 0) {
     refuse("the heads do not divide the width", cat("--dim ", o.dim, " is not a multiple of --heads ", o.heads),
            cat("for example --dim ", (o.dim / o.heads + 1) * o.heads));

@@ -22,6 +22,7 @@ struct TrainOptions {
   // The work.
   int64_t ranks = 1;
   int64_t micro_batch = 16;              // sequences
+  int64_t accumulation = 1;              // micro-steps in a step
   int64_t steps = 0;                     // counts only when duration is 0
   std::chrono::nanoseconds duration{0};  // 0: by steps
   double lr = 1e-3;
@@ -34,6 +35,7 @@ struct TrainOptions {
   int64_t threads = 0;  // 0: as many as cores
 
   // What it reads and leaves behind.
+  std::string config_path;  // a ds_config.json; its values come before those of the flags
   std::string init_path;    // safetensors to start from
   std::string export_path;  // safetensors of the final weights
   std::string save_folder;
@@ -42,6 +44,7 @@ struct TrainOptions {
   std::string runs_folder = "runs";
   std::string name;       // of the run; empty: from the clock
   std::string json_path;  // "-": standard output
+  bool trace = false;     // a timeline in the run folder
 };
 
 // Nothing when help was asked for and printed. Throws Error(kInput).

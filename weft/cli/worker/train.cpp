@@ -18,13 +18,18 @@
 #include "weft/base/log.h"
 #include "weft/base/units.h"
 #include "weft/cli/front/run_output.h"
+#include "weft/cli/front/train_config.h"
 #include "weft/cli/worker/run_folder.h"
 #include "weft/cli/worker/stop_signal.h"
+#include "weft/cli/worker/telemetry.h"
 #include "weft/cli/worker/train_data.h"
 #include "weft/cli/worker/train_state.h"
-#include "weft/cli/worker/updater.h"
+#include "weft/comm/host_name.h"
+#include "weft/engine/agree.h"
+#include "weft/engine/engine.h"
 #include "weft/monitor/progress.h"
 #include "weft/monitor/run_record.h"
+#include "weft/monitor/span.h"
 
 namespace weft::cli {
 namespace {
@@ -37,10 +42,11 @@ checkpoint::NamedTensors parameters_of(torch::nn::Module& model) {
   return out;
 }
 
-at::Device device_of(const TrainOptions& o) {
+// Several ranks share a GPU where there are fewer of those.
+at::Device device_of(const TrainOptions& o, const World& world) {
   if (o.device == "cpu") return at::kCPU;
   const auto count = at::accelerator::deviceCount();
-  if (count > 0) return {at::kCUDA, 0};
+  if (count > 0) return {at::kCUDA, static_cast<at::DeviceIndex>(world.local_rank % count)};
   throw Error(ErrorKind::kEnvironment, {.title = "no CUDA device was found",
                                         .what = "torch was built with CUDA but sees no GPU",
                                         .where = "",
@@ -60,32 +66,44 @@ class Training {
 
  private:
   void restore();
+  void begin_telemetry();
   void begin_record();
   bool done(int64_t step) const;
   float one_step(int64_t step);
-  at::Tensor batch(const data::BatchSource& source, int64_t step);
+  float share_loss(float loss);
+  at::Tensor batch(const data::BatchSource& source, int64_t step, int64_t micro_batch);
   at::Tensor loss_of(const at::Tensor& rows);
+  at::Tensor forward(const at::Tensor& rows);
   double rate_at(int64_t step) const;
   void save(int64_t step);
   void show_progress(Progress& progress, int64_t step, float loss);
+  void tell(int64_t step, float loss, double step_s);
   void train_steps();
   std::optional<double> held_out_loss();
   void finish(const std::string& status);
   void finish_failed();
+  std::optional<BucketFacts> bucket_facts() const;
+  void finish_trace();
   checkpoint::NamedTensors full_state();
 
+  bool leads() const { return world_.rank == 0; }
+
   TrainOptions o_;
+  const config::Resolved config_;
+  const World world_;
   at::Device device_;
   std::unique_ptr<TrainData> data_;
   examples::Gpt model_;
   int64_t threads_;
-  std::unique_ptr<Updater> updater_;
+  std::optional<Engine> engine_;
   std::optional<TrainStateStore> store_;
-  std::optional<RunFolder> folder_;  // there once the constructor is through
+  std::optional<RunFolder> folder_;  // of rank 0; there once the constructor is through
+  std::optional<Telemetry> telemetry_;
   RunRecord record_;
   StopSignal stop_;
   Stopwatch watch_;
-  at::Tensor staging_;  // [rows, seq + 1] on the CPU, drawn into each step
+  at::Tensor staging_;     // [rows, seq + 1] on the CPU, drawn into each step
+  bool all_stop_ = false;  // some rank was asked to, or has no time left
   int64_t first_step_ = 0;
   int64_t last_saved_step_ = -1;
 };
@@ -119,20 +137,23 @@ examples::Gpt seeded_model(const TrainOptions& o) {
   return examples::Gpt(shape_of(o));
 }
 
-int64_t use_threads(const TrainOptions& o) {
+int64_t use_threads(const TrainOptions& o, const World& world) {
   const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  const int64_t threads = o.threads > 0 ? o.threads : cores;
+  const int64_t threads = o.threads > 0 ? o.threads : std::max<int64_t>(1, cores / world.local_size);
   at::set_num_threads(static_cast<int>(threads));
   return threads;
 }
 
 Training::Training(const TrainOptions& options)
     : o_(options),
-      device_(device_of(options)),
+      config_(train_config(options, comm::read_rank_environment().world)),
+      world_(init(init_options(config_, options.device == "cpu" ? at::kCPU : at::kCUDA))),
+      device_(device_of(options, world_)),
       data_(open_train_data(options)),
       model_(seeded_model(options)),
-      threads_(use_threads(options)),
-      staging_(at::empty({options.micro_batch, options.seq + 1}, at::kLong)) {
+      threads_(use_threads(options, world_)),
+      staging_(at::empty({config_.train_micro_batch_size_per_gpu, options.seq + 1}, at::kLong)) {
+  set_log_rank(world_.rank);
   check_folder_of(o_.json_path, "--json");
   check_folder_of(o_.export_path, "--export");
   model_.to(device_);
@@ -140,33 +161,49 @@ Training::Training(const TrainOptions& options)
     const auto file = checkpoint::read_safetensors(Env::posix(), o_.init_path);
     load_into(file, parameters_of(model_), o_.init_path);
   }
-  updater_ = make_fused_adamw(parameters_of(model_));
+  engine_.emplace(engine::tensors_of(model_), config_, world_);
   if (!o_.save_folder.empty()) store_.emplace(Env::posix(), o_.save_folder, identity_of(o_), machine_of(o_, threads_));
   if (o_.resume) restore();
-  folder_.emplace(Env::posix(), o_.runs_folder, o_.name);  // last: what is refused above leaves no folder behind
+  // Last: what is refused above leaves no folder behind.
+  if (leads()) folder_.emplace(Env::posix(), o_.runs_folder, o_.name);
+  begin_telemetry();
   begin_record();
 }
 
+void Training::begin_telemetry() {
+  const std::string folder = engine::exchange_texts(*world_.group, leads() ? folder_->path() : "", device_)[0];
+  telemetry_.emplace(Env::posix(), TelemetryOptions{.folder = folder,
+                                                    .rank = world_.rank,
+                                                    .host = comm::host_name(),
+                                                    .run_id = world_.run_id,
+                                                    .trace = o_.trace,
+                                                    .next_step = first_step_ + 1,
+                                                    .steps_per_print = config_.steps_per_print,
+                                                    .breakdown = config_.wall_clock_breakdown});
+}
+
 void Training::begin_record() {
-  const StateBytes bytes = updater_->state_bytes();
-  record_.facts = {.name = folder_->path().substr(folder_->path().rfind('/') + 1),
+  const EngineStateBytes bytes = engine_->state_bytes();
+  record_.facts = {.name = leads() ? folder_->path().substr(folder_->path().rfind('/') + 1) : "",
                    .device = o_.device,
                    .data = data_->corpus ? data_->corpus->name() : o_.data,
                    .params = model_.shape().num_params(),
+                   .world = world_.size,
+                   .stage = config_.zero_optimization.stage,
                    .threads = threads_,
                    .seed = o_.seed,
-                   .tokens_per_step = o_.micro_batch * o_.seq,
+                   .tokens_per_step = config_.train_batch_size * o_.seq,
                    .first_step = first_step_,
                    .params_bytes = bytes.params,
                    .grads_bytes = bytes.grads,
                    .optimizer_bytes = bytes.optimizer};
   if (data_->corpus) record_.facts.unigram_entropy = data_->corpus->unigram_entropy();
-  folder_->write("result.json", record_.to_json());
+  if (leads()) folder_->write("result.json", record_.to_json());
 }
 
 checkpoint::NamedTensors Training::full_state() {
   auto all = parameters_of(model_);
-  for (auto& entry : updater_->state()) all.push_back(std::move(entry));
+  for (auto& entry : engine_->optimizer_state()) all.push_back(std::move(entry));
   return all;
 }
 
@@ -181,15 +218,20 @@ void Training::restore() {
 }
 
 void Training::save(int64_t step) {
-  if (!store_ || last_saved_step_ == step) return;
+  if (!store_ || last_saved_step_ == step || !leads()) return;
   store_->save(step, full_state());
   last_saved_step_ = step;
 }
 
-at::Tensor Training::batch(const data::BatchSource& source, int64_t step) {
-  constexpr int64_t kMicroBatch = 0;  // one rank, no accumulation: each step is one micro-batch
-  source.draw(step, kMicroBatch, {staging_.mutable_data_ptr<int64_t>(), static_cast<size_t>(staging_.numel())});
+at::Tensor Training::batch(const data::BatchSource& source, int64_t step, int64_t micro_batch) {
+  const Span span({.name = "batch", .category = SpanCategory::kData});
+  source.draw(step, micro_batch, {staging_.mutable_data_ptr<int64_t>(), static_cast<size_t>(staging_.numel())});
   return staging_.to(device_);
+}
+
+at::Tensor Training::forward(const at::Tensor& rows) {
+  const Span span({.name = "forward", .category = SpanCategory::kForward});
+  return loss_of(rows);
 }
 
 at::Tensor Training::loss_of(const at::Tensor& rows) {
@@ -201,16 +243,40 @@ double Training::rate_at(int64_t step) const {
   return o_.lr * static_cast<double>(step + 1) / static_cast<double>(o_.warmup_steps);
 }
 
+// The global batch is the same for any number of ranks: micro-batch m of rank r is number m * world + r.
 float Training::one_step(int64_t step) {
-  const auto loss = loss_of(batch(*data_->train, step));
-  updater_->backward(loss);
-  updater_->step(rate_at(step));
-  return loss.item<float>();
+  float sum = 0;
+  for (int64_t m = 0; m < config_.gradient_accumulation_steps; ++m) {
+    const auto loss = forward(batch(*data_->train, step, m * world_.size + world_.rank));
+    engine_->backward(loss);
+    if (o_.config_path.empty()) engine_->set_lr(rate_at(step));
+    engine_->step();
+    sum += loss.item<float>();
+  }
+  return share_loss(sum / static_cast<float>(config_.gradient_accumulation_steps));
+}
+
+// The mean over ranks; and whether one of them wants to stop, so that all do after the same step.
+float Training::share_loss(float loss) {
+  const bool out_of_time = o_.duration.count() > 0 && watch_.elapsed_ns() >= o_.duration.count();
+  const bool stop = stop_.asked() || out_of_time;
+  if (world_.size == 1) {
+    all_stop_ = stop;
+    return loss;
+  }
+  const at::Tensor both = at::empty({2}, at::kFloat);
+  both.mutable_data_ptr<float>()[0] = loss;
+  both.mutable_data_ptr<float>()[1] = stop ? 1.0F : 0.0F;
+  const at::Tensor there = both.to(device_);
+  world_.group->all_reduce(there, comm::ReduceOp::kMean);
+  const at::Tensor back = there.cpu();
+  all_stop_ = back.const_data_ptr<float>()[1] > 0;
+  return back.const_data_ptr<float>()[0];
 }
 
 bool Training::done(int64_t step) const {
-  if (o_.duration.count() > 0) return watch_.elapsed_ns() >= o_.duration.count();
-  return step >= o_.steps;
+  if (all_stop_) return true;
+  return o_.duration.count() == 0 && step >= o_.steps;
 }
 
 void Training::show_progress(Progress& progress, int64_t step, float loss) {
@@ -227,19 +293,34 @@ void Training::show_progress(Progress& progress, int64_t step, float loss) {
                    .eta_s = elapsed_s / fraction - elapsed_s});
 }
 
+void Training::tell(int64_t step, float loss, double step_s) {
+  StepMetrics metrics{.step = step,
+                      .samples = static_cast<double>(step * config_.train_batch_size),
+                      .loss = loss,
+                      .lr = engine_->get_lr(),
+                      .samples_per_s = static_cast<double>(config_.train_batch_size) / step_s,
+                      .tokens_per_s = static_cast<double>(record_.facts.tokens_per_step) / step_s,
+                      .step_ms = step_s * 1e3};
+  // On a device the norm would have to be waited for.
+  if (device_.is_cpu()) metrics.grad_norm = engine_->get_global_grad_norm();
+  telemetry_->step_done(metrics);
+}
+
 void Training::train_steps() {
-  Progress progress({.title = "train", .terminal = detect_terminal(STDERR_FILENO)});
+  std::optional<Progress> progress;
+  if (leads()) progress.emplace(ProgressOptions{.title = "train", .terminal = detect_terminal(STDERR_FILENO)});
   watch_.restart();
-  for (int64_t step = first_step_; !done(step) && !stop_.asked(); ++step) {
+  for (int64_t step = first_step_; !done(step); ++step) {
     const Stopwatch step_watch;
     const float loss = one_step(step);
     record_.add_step(loss, step_watch.elapsed_ns());
-    show_progress(progress, step, loss);
+    tell(step + 1, loss, step_watch.elapsed_s());
+    if (progress) show_progress(*progress, step, loss);
     if (!std::isfinite(loss)) {
       throw Error(ErrorKind::kEnvironment,
                   {.title = "the loss is no longer a number",
                    .what = cat("step ", step + 1, " of this run, learning rate ", rate_at(step)),
-                   .where = folder_->path(),
+                   .where = leads() ? folder_->path() : cat("rank ", world_.rank),
                    .fix = "a smaller --lr, or a longer --warmup"});
     }
     if (o_.save_every > 0 && (step + 1) % o_.save_every == 0) save(step + 1);
@@ -247,10 +328,10 @@ void Training::train_steps() {
 }
 
 std::optional<double> Training::held_out_loss() {
-  if (!data_->held_out || record_.num_steps() == 0) return std::nullopt;
+  if (!data_->held_out || record_.num_steps() == 0 || !leads()) return std::nullopt;
   const at::NoGradGuard no_grad;
   double sum = 0;
-  for (int64_t i = 0; i < kHeldOutBatches; ++i) sum += loss_of(batch(*data_->held_out, i)).item<double>();
+  for (int64_t i = 0; i < kHeldOutBatches; ++i) sum += loss_of(batch(*data_->held_out, i, 0)).item<double>();
   return sum / kHeldOutBatches;
 }
 
@@ -259,9 +340,40 @@ void Training::finish(const std::string& status) {
   record_.facts.status = status;
   record_.facts.peak_rss_bytes = peak_rss_bytes();
   if (device_.is_cuda()) record_.facts.peak_device_bytes = peak_device_bytes(device_);
+  record_.facts.optimizer_bytes = engine_->state_bytes().optimizer;
+  const EngineTotals totals = engine_->totals();
+  record_.facts.bytes_sent = totals.sent_bytes;
+  record_.facts.exposed_comm_ms =
+      totals.exposed_comm_s * 1e3 / static_cast<double>(std::max<int64_t>(1, record_.num_steps()));
+  record_.facts.parts = telemetry_->summary();
+  record_.facts.buckets = bucket_facts();
+  if (!leads()) return;
   folder_->write("report.html", report_of(record_, o_));
   folder_->write("result.json", record_.to_json());
   if (!o_.json_path.empty()) write_json(record_, o_.json_path);
+}
+
+std::optional<BucketFacts> Training::bucket_facts() const {
+  const auto tuning = engine_->tuning();
+  if (!tuning) return std::nullopt;
+  return BucketFacts{.num_buckets = tuning->num_buckets,
+                     .latency_ms = tuning->latency_s * 1e3,
+                     .bytes_per_s = tuning->bytes_per_s,
+                     .expected_exposed_ms = tuning->expected_s * 1e3,
+                     .bound_exposed_ms = tuning->bound_s * 1e3,
+                     .achieved_exposed_ms = tuning->achieved_s * 1e3};
+}
+
+void Training::finish_trace() {
+  if (!o_.trace) return;
+  telemetry_->close();
+  world_.group->barrier();
+  if (!leads()) return;
+  if (world_.num_hosts > 1) {
+    log_info("the timeline of each rank is on its host, in ", folder_->file("trace"));
+  } else {
+    log_info("timeline of all ranks: ", telemetry_->join_traces(world_.size), " (ui.perfetto.dev or chrome://tracing)");
+  }
 }
 
 // The failure that led here is what the user must hear about; one more on the way out only goes to the log.
@@ -278,13 +390,15 @@ int Training::run() {
     train_steps();
     record_.facts.held_out_loss = held_out_loss();
     save(first_step_ + record_.num_steps());
-    if (!o_.export_path.empty()) checkpoint::write_safetensors(Env::posix(), o_.export_path, parameters_of(model_));
+    if (!o_.export_path.empty() && leads())
+      checkpoint::write_safetensors(Env::posix(), o_.export_path, parameters_of(model_));
   } catch (...) {
     finish_failed();
     throw;
   }
+  finish_trace();
   finish(stop_.asked() ? "stopped" : "finished");
-  print_closing_table(record_, folder_->file("report.html"));
+  if (leads()) print_closing_table(record_, folder_->file("report.html"));
   stop_.leave_as_asked();
   return 0;
 }

@@ -1,0 +1,133 @@
+"""`weft train -n N` as a user runs it: several ranks through the real launcher, what they leave behind, and how they fail."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pathlib
+import signal
+import subprocess
+
+import pytest
+from rank_helpers import DEADLINE_S, eventually
+
+STEPS = 12
+
+
+def config(tmp_path: pathlib.Path, **more) -> str:
+    text = {"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+            "zero_optimization": {"stage": 0, "overlap_comm": True, "reduce_bucket_size": 3000}, **more}
+    (tmp_path / "ds_config.json").write_text(json.dumps(text))
+    return "ds_config.json"
+
+
+def train(weft, tiny, *words: str, ranks: int = 2):
+    return weft("train", "-n", str(ranks), *tiny, "--data", "random", "--steps", str(STEPS), "--name", "r", *words)
+
+
+def result(tmp_path: pathlib.Path) -> dict:
+    return json.loads((tmp_path / "runs" / "r" / "result.json").read_text())
+
+
+def test_two_ranks_leave_one_record(weft, tiny, tmp_path):
+    done = train(weft, tiny, "--config", config(tmp_path))
+    assert done.code == 0, done.err
+    out = result(tmp_path)
+    assert (out["world"], out["status"], out["steps"]) == (2, "finished", STEPS)
+    assert out["tokens_per_step"] == 2 * 2 * 2 * 16
+    # Every gradient goes once around a ring of two, in fp32, with the padding of its bucket.
+    per_step = out["bytes_sent"] / STEPS
+    assert 4 * out["params"] <= per_step < 4.5 * out["params"]
+    assert [path.name for path in sorted((tmp_path / "runs").iterdir())] == ["r"]
+    assert done.err.count("run r: finished") == 1
+
+
+def test_metrics_have_a_row_for_each_step(weft, tiny, tmp_path):
+    done = train(weft, tiny, "--config", config(tmp_path, steps_per_print=5, wall_clock_breakdown=True))
+    assert done.code == 0, done.err
+    losses = result(tmp_path)["loss"]
+    rows = list(csv.DictReader((tmp_path / "runs" / "r" / "metrics.csv").open()))
+    lines = [json.loads(line) for line in (tmp_path / "runs" / "r" / "metrics.jsonl").read_text().splitlines()]
+    assert [int(row["step"]) for row in rows] == [line["step"] for line in lines] == list(range(1, STEPS + 1))
+    assert [float(row["loss"]) for row in rows] == losses
+    for row in rows:
+        parts = sum(float(row[f"{part}_ms"]) for part in ("forward", "backward", "optimizer"))
+        assert 0 < parts and float(row["grad_norm"]) > 0 and float(row["exposed_comm_ms"]) >= 0
+    said = [line for line in done.err.splitlines() if "] step " in line]
+    assert [line.split("step ")[1].split(":")[0] for line in said] == ["5", "5", "10", "10"], "one line with the loss, one with the times"
+    assert done.err.count("waiting for communication") == 2
+
+
+def spans(trace: list[dict], rank: int, category: str) -> list[dict]:
+    return [event for event in trace if event["ph"] == "X" and event["pid"] == rank and event["cat"] == category]
+
+
+def test_the_trace_shows_every_rank_and_adds_up(weft, tiny, tmp_path):
+    done = train(weft, tiny, "--config", config(tmp_path), "--trace")
+    assert done.code == 0, done.err
+    trace = json.loads((tmp_path / "runs" / "r" / "trace.json").read_text())
+    for rank in (0, 1):
+        steps = spans(trace, rank, "step")
+        assert [event["args"]["step"] for event in steps] == list(range(1, STEPS + 1))
+        buckets = {event["args"]["bucket"] for event in spans(trace, rank, "reduce")}
+        assert len(buckets) > 2 and buckets == set(range(len(buckets)))
+        assert len(spans(trace, rank, "reduce")) == STEPS * len(buckets)
+        assert len(spans(trace, rank, "exposed_wait")) == STEPS
+        assert len(spans(trace, rank, "forward")) == len(spans(trace, rank, "backward")) == 2 * STEPS
+        for step in steps:
+            begin, end = step["ts"], step["ts"] + step["dur"]
+            inside = [event for category in ("data", "forward", "backward", "exposed_wait", "optimizer") for event in spans(trace, rank, category)
+                      if begin <= event["ts"] and event["ts"] + event["dur"] <= end + 0.001]
+            assert len(inside) == 2 * 3 + 2, "two micro-steps, one wait, one update"
+            inside.sort(key=lambda event: event["ts"])
+            for one, next_one in zip(inside, inside[1:]):
+                assert one["ts"] + one["dur"] <= next_one["ts"] + 0.001, "the parts of a step follow each other"
+            assert sum(event["dur"] for event in inside) <= step["dur"] + 0.001
+
+
+def test_tuned_buckets_are_told_and_change_nothing(weft, tiny, tmp_path):
+    assert train(weft, tiny, "--config", config(tmp_path)).code == 0
+    expected = result(tmp_path)["loss_bits"]
+    done = weft("train", "-n", "2", *tiny, "--data", "random", "--steps", str(STEPS), "--name", "auto", "--config", config(tmp_path, weft={"bucket": "auto"}))
+    assert done.code == 0, done.err
+    out = json.loads((tmp_path / "runs" / "auto" / "result.json").read_text())
+    assert out["loss_bits"] == expected
+    assert out["buckets"]["num_buckets"] >= 1 and out["buckets"]["bytes_per_s"] > 0
+    assert "buckets: " in done.err and "expected to expose" in done.err
+
+
+def test_a_resumed_run_has_the_bits_of_no_interruption(weft, tiny, tmp_path):
+    def bits(*words: str) -> list[str]:
+        return json.loads(weft("train", "-n", "2", *tiny, "--data", "random", "--warmup", "0", *words, "--json", "-").out)["loss_bits"]
+
+    whole = bits("--steps", "8")
+    first = bits("--steps", "5", "--save", "state")
+    assert first + bits("--steps", "8", "--save", "state", "--resume") == whole
+
+
+@pytest.mark.parametrize("text, words", [
+    ('{"train_batch_size": 7, "train_micro_batch_size_per_gpu": 2}', "7"),
+    ('{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 2}', "stage 0 only"),
+    ('{"bf16": {"enabled": true}, "train_micro_batch_size_per_gpu": 2}', "fp32 only"),
+    ("{not json", "ds_config.json:1"),
+])
+def test_a_config_that_cannot_be_trained_is_refused(weft, tiny, tmp_path, text, words):
+    (tmp_path / "ds_config.json").write_text(text)
+    done = train(weft, tiny, "--config", "ds_config.json")
+    assert done.code == 2, done.err
+    assert words in done.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_killed_rank_is_named_and_the_other_ends(build_dir, tiny, tmp_path):
+    env = {**os.environ, "WEFT_DEADLINE_S": "5"}
+    run = subprocess.Popen([str(build_dir / "bin" / "weft"), "train", "-n", "2", *tiny, "--data", "random", "--for", "60s", "--name", "r"],
+                           cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    metrics = tmp_path / "runs" / "r" / "metrics.jsonl"
+    eventually("some steps", lambda: metrics.exists() and len(metrics.read_text().splitlines()) > 5)
+    children = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True, check=True).stdout.split()
+    os.kill(int(children[-1]), signal.SIGKILL)
+    _, err = run.communicate(timeout=DEADLINE_S)
+    assert run.returncode == 128 + signal.SIGKILL, err
+    assert "killed by SIGKILL" in err and "rank 1" in err
