@@ -1,0 +1,141 @@
+"""Who takes part in the comparisons of data-parallel training, and how one round of each is run.
+
+A contender is weft with some config, or a peer on the same model, weights and tokens. All are started by `weft run`, one thread a rank,
+so that the launcher, its environment and its binding are the same for everybody; rank 0 leaves the fields of `weft train --json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+from typing import Optional
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from benchmarks.e2e.train_vs_torch import LR, SEED, progress, shape_of  # noqa: E402
+
+LIMIT_S = 900  # of one round
+
+
+@dataclasses.dataclass(frozen=True)
+class Contender:
+    name: str
+    who: str = "weft"  # weft, torch or reducer
+    overlap: bool = True
+    bucket: Optional[int] = None  # elements; None: as `auto` says, or weft's default
+    auto: bool = False  # weft chooses the bucket
+    wire: str = "fp32"
+    transport: str = ""  # "": weft chooses
+    alone: bool = False  # one rank, whatever the world is
+    apart: bool = False  # as many worlds of one rank as there are ranks, at the same time: what sharing the processor costs
+
+
+WEFT_ALONE = Contender("weft, one rank alone", alone=True)
+WEFT_APART = Contender("weft, ranks that never meet", alone=True, apart=True)
+TORCH_ALONE = Contender("Python torch, one rank alone", who="torch", alone=True)
+TORCH_DDP = Contender("torch DDP", who="torch")
+TORCH_BF16 = Contender("torch DDP, bf16 hook", who="torch", wire="bf16")
+REDUCER = Contender("c10d::Reducer from C++", who="reducer")
+
+
+class Place:
+    """Where ranks run: on this host, or one on each of several."""
+
+    def __init__(self, weft: pathlib.Path, ranks: int, hosts: Optional[list[str]] = None) -> None:
+        self.weft, self.ranks, self.hosts = weft, ranks, hosts
+
+    def command(self, only: Optional[int] = None) -> list[str]:
+        """Runs what follows as all ranks, or as a world of one where rank `only` would be."""
+        run = [str(self.weft), "run", "--threads", "1"]
+        if not self.hosts:
+            return [*run, "-n", str(self.ranks) if only is None else "1", "--"]
+        hosts = self.hosts if only is None else [self.hosts[only]]
+        return [*run, "--hosts", ",".join(hosts), "--ssh", f"{ROOT / 'tools/netlab'} ssh", "--"]
+
+
+def weft_config(contender: Contender, micro_batch: int) -> dict:
+    zero = {"stage": 0, "overlap_comm": contender.overlap}
+    if contender.bucket:
+        zero["reduce_bucket_size"] = contender.bucket
+    config = {"train_micro_batch_size_per_gpu": micro_batch, "gradient_accumulation_steps": 1, "gradient_clipping": 0,
+              "optimizer": {"type": "AdamW", "params": {"lr": LR, "weight_decay": 0.01}}, "zero_optimization": zero}
+    ours = {**({"bucket": "auto"} if contender.auto else {}), **({"transport": contender.transport} if contender.transport else {})}
+    if ours:
+        config["weft"] = ours
+    if contender.wire != "fp32":
+        config["communication_data_type"] = contender.wire
+    return config
+
+
+def weft_words(place: Place, contender: Contender, o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> list[str]:
+    config = folder / "ds_config.json"
+    config.write_text(json.dumps(weft_config(contender, o.micro_batch)))
+    words = [str(place.weft), "train", "--config", str(config), "--data", "random", "--steps", str(o.steps), "--threads", "1", "--micro-batch", str(o.micro_batch),
+             "--seed", str(SEED), "--lr", str(LR), "--warmup", "0", "--init", str(init), "--json", str(folder / "result.json"), "--runs", str(folder / "runs")]
+    return words + [word for name, value in shape_of(o).items() for word in (f"--{name}", str(value))]
+
+
+def peer_words(contender: Contender, o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> list[str]:
+    job = {"shape": shape_of(o), "init": str(init), "steps": o.steps, "seed": SEED, "lr": LR, "micro_batch": o.micro_batch, "wire": contender.wire,
+           "out": str(folder / "result.json")}
+    program = [str(o.reducer)] if contender.who == "reducer" else [sys.executable, str(ROOT / "benchmarks/peers/torch_rank.py")]
+    return [*program, json.dumps(job)]
+
+
+def start(place: Place, contender: Contender, o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path, only: Optional[int]) -> subprocess.Popen:
+    folder.mkdir(exist_ok=True)
+    (folder / "result.json").unlink(missing_ok=True)
+    words = weft_words(place, contender, o, init, folder) if contender.who == "weft" else peer_words(contender, o, init, folder)
+    return subprocess.Popen([*place.command(only), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
+
+
+def run_round(place: Place, contender: Contender, o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> dict:
+    """What rank 0 found in one fresh process group; of several worlds at once, what the slowest found."""
+    worlds = range(place.ranks) if contender.apart else [0]
+    folders = [folder / f"world{i}" for i in worlds]
+    running = [start(place, contender, o, init, folders[i], i if contender.alone else None) for i in worlds]
+    outputs = [one.communicate(timeout=LIMIT_S)[0] for one in running]
+    for one, output in zip(running, outputs):
+        if one.returncode != 0:
+            raise SystemExit(f"{contender.name} ended with {one.returncode}:\n{output[-3000:]}")
+    results = [json.loads((one / "result.json").read_text()) for one in folders]
+    return max(results, key=lambda one: one["step_ms"]["median"])
+
+
+def run_rounds(place: Place, contenders: list[Contender], o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> dict[str, list[dict]]:
+    """All contenders in turn, o.rounds times; every second round backwards, so that a drift of the machine falls on all."""
+    found: dict[str, list[dict]] = {contender.name: [] for contender in contenders}
+    for number in range(o.rounds):
+        for contender in contenders if number % 2 == 0 else contenders[::-1]:
+            result = run_round(place, contender, o, init, folder)
+            found[contender.name].append(result)
+            progress(f"round {number + 1}/{o.rounds}  {contender.name:32s} median {result['step_ms']['median']:8.1f} ms  fastest {result['step_ms']['min']:8.1f} ms")
+    return found
+
+
+def summary(rounds: list[dict]) -> dict:
+    """One contender's rounds as one row: the median of their medians, and their spread."""
+    medians = [one["step_ms"]["median"] for one in rounds]
+    row = {"median_ms": statistics.median(medians), "min_ms": min(one["step_ms"]["min"] for one in rounds), "lowest_ms": min(medians), "highest_ms": max(medians)}
+    for field in ("exposed_comm_ms", "bytes_sent"):
+        if field in rounds[0]:
+            row[field] = statistics.median(one[field] for one in rounds)
+    phases = [one["breakdown_ms"] for one in rounds if one.get("breakdown_ms")]
+    if phases:
+        row["breakdown_ms"] = {phase: statistics.median(one[phase] for one in phases) for phase in phases[0]}
+    return row
+
+
+def same_losses(found: dict[str, list[dict]], names: list[str], ranks: int) -> list[str]:
+    """Those of `names` whose losses have the bits of the first. With two ranks all must: a sum of two has one order only, and a faster loop
+    with other losses proves nothing."""
+    expected = found[names[0]][0]["loss_bits"] if names else []
+    same = [name for name in names if all(one["loss_bits"] == expected for one in found[name])]
+    if ranks == 2 and same != names:
+        raise SystemExit(f"not the same work: the losses of {names[0]} are not those of {'; '.join(name for name in names if name not in same)}")
+    return same
