@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""weft's data-parallel training against torch's between hosts, at several rates of their links: how much of the wire is hidden.
+
+    .venv/bin/python benchmarks/e2e/data_parallel_hosts.py [--rates 0.5,1,2.5,5,10] [--rounds 3] [--results benchmarks/results]
+
+The hosts are network namespaces (tools/netlab; needs root), one rank on each. At every rate, in turn: weft with overlap and without, with
+buckets of several sizes and with one it chooses, with bf16 on the wire; torch's DistributedDataParallel, with and without its bf16 hook.
+The bound is forward + max(backward, wire) + update: the three phases of one rank alone, and 2(n-1)/n of the gradient's bytes at the rate
+that TCP reached just before. The second bound takes the phases of ranks that run side by side without meeting: the hosts of the lab share
+this machine's processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from benchmarks.e2e.data_parallel import command_line, parser_for  # noqa: E402
+from benchmarks.e2e.rate_plot import Line, rate_plot  # noqa: E402
+from benchmarks.e2e.train_vs_torch import machine_name, num_params, progress, write_init  # noqa: E402
+from benchmarks.peers.contenders import (TORCH_ALONE, TORCH_BF16, TORCH_DDP, WEFT_ALONE, WEFT_APART, Contender, Place, run_round,  # noqa: E402
+                                         run_rounds, same_losses, summary)
+
+NETLAB = ROOT / "tools/netlab"
+ON, OFF, AUTO, BF16 = "weft", "weft, no overlap", "weft, bucket auto", "weft, bf16 on the wire"
+BOUNDS = {"alone": ("bound, one rank alone", "#555"), "apart": ("bound, ranks side by side", "#aaa")}
+COLOURS = {ON: "#1f6fb4", OFF: "#7fb3dd", AUTO: "#2a9d4a", TORCH_DDP.name: "#d1495b"}
+
+
+def numbers(text: str, kind: type) -> list:
+    return [kind(word) for word in text.split(",")]
+
+
+def contenders(o: argparse.Namespace) -> list[Contender]:
+    swept = [Contender(f"weft, bucket {size:,}", bucket=size) for size in o.buckets if size != o.bucket]
+    every = [Contender(ON, bucket=o.bucket), TORCH_DDP, Contender(OFF, overlap=False, bucket=o.bucket), *swept, Contender(AUTO, auto=True),
+             Contender(BF16, bucket=o.bucket, wire="bf16"), TORCH_BF16, WEFT_ALONE, WEFT_APART]
+    return [one for one in every if not o.only or one.name in o.only]
+
+
+@dataclasses.dataclass
+class Bound:
+    """What a step takes when the wire is hidden behind backward as far as it can be."""
+
+    phases_ms: dict[str, float]
+    gradient_bytes: int
+    ranks: int
+
+    def wire_ms(self, bits_per_s: float, wire: str = "fp32") -> float:
+        sent = 2 * (self.ranks - 1) / self.ranks * self.gradient_bytes * (0.5 if wire == "bf16" else 1)
+        return sent * 8 / bits_per_s * 1e3
+
+    def step_ms(self, bits_per_s: float, wire: str = "fp32") -> float:
+        return self.phases_ms["forward"] + max(self.phases_ms["backward"], self.wire_ms(bits_per_s, wire)) + self.phases_ms["optimizer"]
+
+
+def bounds_of(rows: dict, fallback: dict, bits_per_s: float, o: argparse.Namespace) -> dict[str, dict]:
+    """From the phases that weft timed; where it timed none, from those of Python torch on one rank, and then only that one."""
+    sources = [(key, name, rows[name]["breakdown_ms"]) for key, name in (("alone", WEFT_ALONE.name), ("apart", WEFT_APART.name))
+               if rows.get(name, {}).get("breakdown_ms")]
+    bounds = {}
+    for key, name, phases in sources or [("alone", TORCH_ALONE.name, fallback["breakdown_ms"])]:
+        bound = Bound(phases, 4 * num_params(o), len(o.hosts))
+        bounds[key] = {"source": name, "phases_ms": phases, "wire_ms": bound.wire_ms(bits_per_s), "fp32_ms": bound.step_ms(bits_per_s),
+                       "bf16_ms": bound.step_ms(bits_per_s, "bf16")}
+    return bounds
+
+
+def link_rate(rate_gbit: float) -> float:
+    """Sets the rate of every link; bits per second that TCP then moves."""
+    subprocess.run([NETLAB, "shape", "--rate", f"{round(rate_gbit * 1000)}mbit"], check=True)
+    done = subprocess.run([NETLAB, "rate", "--json"], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)["bits_per_second"]
+
+
+def measure_rate(rate_gbit: float, place: Place, o: argparse.Namespace, init: pathlib.Path, fallback: dict) -> dict:
+    bits_per_s = link_rate(rate_gbit)
+    progress(f"links of {rate_gbit:g} Gbit/s: TCP moves {bits_per_s / 1e9:.3f}")
+    found = run_rounds(place, contenders(o), o, init, init.parent)
+    exact = [one.name for one in contenders(o) if one.wire == "fp32" and not one.alone]
+    same = same_losses(found, exact, len(o.hosts))
+    rows = {name: summary(rounds) for name, rounds in found.items()}
+    return {"rate_gbit": rate_gbit, "tcp_gbit": bits_per_s / 1e9, "same_losses": same, "rows": rows, "bounds": bounds_of(rows, fallback, bits_per_s, o)}
+
+
+def measure(o: argparse.Namespace) -> dict:
+    place = Place(o.weft, len(o.hosts), o.hosts)
+    with tempfile.TemporaryDirectory() as temp:
+        init = pathlib.Path(temp) / "init.safetensors"
+        write_init(o, init)
+        fallback = run_round(place, TORCH_ALONE, o, init, init.parent)
+        rates = [measure_rate(rate, place, o, init, fallback) for rate in o.rates]
+    return {"hosts": len(o.hosts), "rounds": o.rounds, "steps": o.steps, "bucket": o.bucket, "params": num_params(o), "machine": machine_name(o), "rates": rates}
+
+
+def bound_line(key: str, bound: dict) -> str:
+    p = bound["phases_ms"]
+    return (f"{BOUNDS[key][0].capitalize()}: {p['forward']:.1f} forward + max({p['backward']:.1f} backward, {bound['wire_ms']:.1f} wire) + {p['optimizer']:.1f} update = "
+            f"**{bound['fp32_ms']:.1f} ms**; with bf16 on the wire {bound['bf16_ms']:.1f} ms (phases of: {bound['source']}).  ")
+
+
+def section(one: dict) -> str:
+    rows, bounds = one["rows"], one["bounds"]
+    lines = [f"## {one['rate_gbit']:g} Gbit/s", "", f"TCP moves {one['tcp_gbit']:.3f} Gbit/s.  ", *[bound_line(key, bound) for key, bound in bounds.items()], "",
+             "| | median step, ms | of the rounds, ms | of weft | of the bound | waits for communication, ms |", "|---|---|---|---|---|---|"]
+    for name, row in rows.items():
+        wire = "bf16" if name in (BF16, TORCH_BF16.name) else "fp32"
+        of_weft = f"{row['median_ms'] / rows[ON]['median_ms']:.3f}" if ON in rows else "-"
+        of_bound = "-" if name in (WEFT_ALONE.name, WEFT_APART.name) else f"{row['median_ms'] / bounds['alone'][f'{wire}_ms']:.3f}"
+        exposed = f"{row['exposed_comm_ms']:.1f}" if row.get("exposed_comm_ms") else "-"
+        lines.append(f"| {name} | {row['median_ms']:.1f} | {row['lowest_ms']:.1f} to {row['highest_ms']:.1f} | {of_weft} | {of_bound} | {exposed} |")
+    return "\n".join(lines)
+
+
+def report(o: argparse.Namespace, result: dict, command: str, plot: str) -> str:
+    sections = "\n\n".join(section(one) for one in result["rates"])
+    return f"""# Data-parallel training between hosts: weft against torch
+
+{datetime.date.today()}, {result['machine']}, {os.cpu_count()} cores, {result['hosts']} hosts of tools/netlab, one rank of one thread on each.
+
+Command: `{command}`
+
+GPT of {result['params'] / 1e6:.1f}M parameters (dim {o.dim}, {o.layers} layers, {o.heads} heads, vocabulary {o.vocab}, sequence {o.seq}, micro-batch {o.micro_batch}), fp32,
+fused AdamW everywhere, {result['steps']} steps a round, {min(5, result['steps'] // 3)} of them warm-up, {result['rounds']} rounds in turn, each a fresh process group. Same weights, same tokens;
+losses equal bit for bit: {'; '.join(result['rates'][0]['same_losses']) or 'none compared'}.
+"{ON}", "{OFF}" and "{BF16}": buckets of {o.bucket:,} elements; torch: its own 25 MiB.
+
+The bound is forward + max(backward, wire) + update, wire being 2(n-1)/n of the gradient at the rate that TCP reached. "of the bound" takes
+the phases of one rank alone. A ratio below 1 says that those phases are not the contender's own, or were timed while the machine was busier.
+The lab's links let a burst of one millisecond pass at once, which counts for models much smaller than this one only.
+torch refuses its bf16 hook over Gloo by name; here it is registered under another.
+
+{f"![step time against rate]({plot})" if plot else ""}
+
+{sections}
+"""
+
+
+def plot_of(result: dict) -> str:
+    rates = result["rates"]
+    lines = [Line(name, colour, [(one["rate_gbit"], one["bounds"][key]["fp32_ms"]) for one in rates], dashed=True)
+             for key, (name, colour) in BOUNDS.items() if key in rates[0]["bounds"]]
+    lines += [Line(name, colour, [(one["rate_gbit"], one["rows"][name]["median_ms"]) for one in rates]) for name, colour in COLOURS.items()
+              if name in rates[0]["rows"]]
+    return rate_plot(f"Step of a {result['params'] / 1e6:.1f}M GPT on {result['hosts']} hosts", lines)
+
+
+def write_results(o: argparse.Namespace, result: dict, command: str) -> None:
+    stem = f"data_parallel_hosts_n{len(o.hosts)}_{datetime.date.today():%Y%m%d}"
+    (o.results / f"{stem}.svg").write_text(plot_of(result))
+    (o.results / f"{stem}.md").write_text(report(o, result, command, f"{stem}.svg"))
+    progress(f"wrote {o.results / stem}.md and .svg")
+
+
+def main() -> None:
+    parser = parser_for(__doc__)
+    parser.set_defaults(rounds=3, steps=20)
+    parser.add_argument("--num-hosts", type=int, default=2)
+    parser.add_argument("--rates", type=lambda text: numbers(text, float), default="0.5,1,2.5,5,10", help="of the links, in Gbit/s")
+    parser.add_argument("--buckets", type=lambda text: numbers(text, int), default="250000,1000000,4000000,17000000", help="sizes to sweep, in elements")
+    parser.add_argument("--in-lab", action="store_true", help=argparse.SUPPRESS)
+    o = parser.parse_args()
+    if not o.in_lab:
+        os.execv(NETLAB, [str(NETLAB), "with", str(o.num_hosts), "--", sys.executable, __file__, "--in-lab", *sys.argv[1:]])
+    o.hosts = [f"host{i}" for i in range(o.num_hosts)]
+    result = measure(o)
+    command = command_line("benchmarks/e2e/data_parallel_hosts.py", sys.argv[2:])  # without --in-lab
+    print(json.dumps({"schema": 1, **result}, indent=2) if o.json else report(o, result, command, ""))
+    if o.results:
+        write_results(o, result, command)
+
+
+if __name__ == "__main__":
+    main()
