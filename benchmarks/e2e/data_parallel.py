@@ -41,13 +41,14 @@ def contenders(o: argparse.Namespace) -> list[Contender]:
 
 
 def measure(o: argparse.Namespace) -> dict:
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as temp:
         folder = pathlib.Path(temp)
         write_init(o, folder / "init.safetensors")
         taking_part = contenders(o)
         found = run_rounds(Place(o.weft, o.world), taking_part, o, folder / "init.safetensors", folder)
     exact = [one.name for one in taking_part if one.wire == "fp32" and not one.alone]
-    return {"world": o.world, "rounds": o.rounds, "steps": o.steps, "bucket": o.bucket, "params": num_params(o), "machine": machine_name(o),
+    return {"world": o.world, "rounds": o.rounds, "steps": o.steps, "bucket": o.bucket, "params": num_params(o), "machine": machine_name(o), "load_before": load,
             "same_losses": same_losses(found, exact, o.world), "rows": {name: summary(rounds) for name, rounds in found.items()}}
 
 
@@ -67,7 +68,7 @@ def table(rows: dict) -> str:
 def report(o: argparse.Namespace, result: dict, command: str) -> str:
     return f"""# Data-parallel training on one host: weft against torch
 
-{datetime.date.today()}, {result['machine']}, {os.cpu_count()} cores, {result['world']} ranks of one thread, torch from the same installation.
+{datetime.date.today()}, {result['machine']}, {os.cpu_count()} cores (load {result['load_before']:.1f} before the run), {result['world']} ranks of one thread, torch from the same installation.
 
 Command: `{command}`
 

@@ -93,13 +93,14 @@ def measure_rate(rate_gbit: float, place: Place, o: argparse.Namespace, init: pa
 
 
 def measure(o: argparse.Namespace) -> dict:
+    load = os.getloadavg()[0]
     place = Place(o.weft, len(o.hosts), o.hosts)
     with tempfile.TemporaryDirectory() as temp:
         init = pathlib.Path(temp) / "init.safetensors"
         write_init(o, init)
         fallback = run_round(place, TORCH_ALONE, o, init, init.parent)
         rates = [measure_rate(rate, place, o, init, fallback) for rate in o.rates]
-    return {"hosts": len(o.hosts), "rounds": o.rounds, "steps": o.steps, "bucket": o.bucket, "params": num_params(o), "machine": machine_name(o), "rates": rates}
+    return {"hosts": len(o.hosts), "rounds": o.rounds, "steps": o.steps, "bucket": o.bucket, "params": num_params(o), "machine": machine_name(o), "load_before": load, "rates": rates}
 
 
 def bound_line(key: str, bound: dict) -> str:
@@ -125,7 +126,7 @@ def report(o: argparse.Namespace, result: dict, command: str, plot: str) -> str:
     sections = "\n\n".join(section(one) for one in result["rates"])
     return f"""# Data-parallel training between hosts: weft against torch
 
-{datetime.date.today()}, {result['machine']}, {os.cpu_count()} cores, {result['hosts']} hosts of tools/netlab, one rank of one thread on each.
+{datetime.date.today()}, {result['machine']}, {os.cpu_count()} cores (load {result['load_before']:.1f} before the run), {result['hosts']} hosts of tools/netlab, one rank of one thread on each.
 
 Command: `{command}`
 
