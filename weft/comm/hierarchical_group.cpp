@@ -57,10 +57,7 @@ class HierarchicalGroup final : public HostGroup {
         host_(layout_.host_of(flat->rank())),
         flat_(std::move(flat)),
         local_(std::move(local)) {
-    if (!leads()) return;
-    for (int64_t lane = 0; lane < kNumLanes; ++lane) {
-      lanes_.push_back(flat_->split(layout_.leaders(), cat("leaders ", lane)));
-    }
+    if (leads()) make_lanes();
   }
   ~HierarchicalGroup() override { stop(); }
   HierarchicalGroup(const HierarchicalGroup&) = delete;
@@ -74,6 +71,7 @@ class HierarchicalGroup final : public HostGroup {
   bool leads() const { return local_->rank() == 0; }
   Group& leaders() const { return *lanes_.front(); }
 
+  void make_lanes();
   void execute(const Collective& call, uint64_t sequence, Deadline deadline) override;
   void dispatch(const Collective& call);
   void all_reduce(const Collective& call);
@@ -104,6 +102,20 @@ class HierarchicalGroup final : public HostGroup {
   std::shared_ptr<Group> local_;
   std::vector<std::shared_ptr<Group>> lanes_;  // between the leaders, and theirs only
 };
+
+// A leader that is lost meanwhile has another number among the leaders.
+void HierarchicalGroup::make_lanes() {
+  try {
+    for (int64_t lane = 0; lane < kNumLanes; ++lane) {
+      lanes_.push_back(flat_->split(layout_.leaders(), cat("leaders ", lane)));
+    }
+  } catch (const PeerLost& lost) {
+    Loss loss = lost.loss();
+    loss.rank = layout_.leaders()[static_cast<size_t>(loss.rank)];
+    loss.group = name();
+    throw PeerLost(std::move(loss));
+  }
+}
 
 void HierarchicalGroup::execute(const Collective& call, uint64_t /*sequence*/, Deadline /*deadline*/) {
   try {

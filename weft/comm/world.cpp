@@ -18,6 +18,7 @@
 #include "weft/comm/host_name.h"
 #include "weft/comm/init_settings.h"
 #include "weft/comm/meeting.h"
+#include "weft/comm/peer_lost.h"
 #include "weft/comm/recording_group.h"
 #include "weft/comm/shm_group.h"
 
@@ -66,6 +67,11 @@ bool may_skip_store(const Meeting& meeting) {
 
 void meet_through_store(Meeting& meeting) {
   const RankIdentity& self = meeting.self;
+  if (self.world == 1) {
+    meeting.store = Store::in_process();
+    meeting.host_of = {0};
+    return;
+  }
   if (!self.master_port) {
     throw Error(ErrorKind::kInput, {.title = "the ranks have nowhere to meet",
                                     .what = "MASTER_PORT is not set, and this transport needs a network",
@@ -105,6 +111,17 @@ Transport choose(const Meeting& meeting, const HostLayout& layout) {
   return layout.num_hosts() == meeting.self.world && meeting.self.world > 1 ? Transport::kGloo : Transport::kShm;
 }
 
+// A neighbour that does not come is named by its number in the world.
+std::shared_ptr<Group> make_inside_host(const ShmGroupSpec& spec, const std::vector<int>& ranks) {
+  try {
+    return make_shm_group(spec);
+  } catch (const PeerLost& lost) {
+    Loss loss = lost.loss();
+    loss.rank = ranks.at(static_cast<size_t>(loss.rank));
+    throw PeerLost(std::move(loss));
+  }
+}
+
 std::shared_ptr<Group> make_on_hosts(const Meeting& meeting, const HostLayout& layout) {
   const int rank = meeting.self.rank, host = layout.host_of(rank);
   const auto num_neighbours = static_cast<int>(layout.ranks_of(host).size());
@@ -113,7 +130,8 @@ std::shared_ptr<Group> make_on_hosts(const Meeting& meeting, const HostLayout& l
   spec.name = cat("world/host-", host);
   auto flat = make_gloo_group(meeting.identity("world"), *meeting.store, meeting.deadline());
   auto watch = std::make_shared<RollCall>(meeting.identity("watch"), *meeting.store, meeting.deadline());
-  return make_hierarchical_group(std::move(flat), make_shm_group(spec), meeting.host_of, std::move(watch));
+  return make_hierarchical_group(std::move(flat), make_inside_host(spec, layout.ranks_of(host)), meeting.host_of,
+                                 std::move(watch));
 }
 
 std::shared_ptr<Group> make_group(const Meeting& meeting, const HostLayout& layout) {
@@ -166,9 +184,10 @@ World init(const InitOptions& options) {
     const int index = world.local_rank % std::max(1, num_devices(meeting.settings.device));
     world.device = c10::Device(meeting.settings.device, static_cast<c10::DeviceIndex>(index));
   }
-  if (self.rank == 0) {
-    log_info(describe(self), "; ", self.world, self.world == 1 ? " rank" : " ranks", " on ", world.num_hosts,
-             world.num_hosts == 1 ? " host" : " hosts", ", transport ", world.group->transport());
+  // A program on its own has nobody to be told about.
+  if (self.rank == 0 && self.world > 1) {
+    log_info(describe(self), "; ", self.world, " ranks on ", world.num_hosts, world.num_hosts == 1 ? " host" : " hosts",
+             ", transport ", world.group->transport());
   }
   return world;
 }
