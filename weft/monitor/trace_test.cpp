@@ -311,6 +311,7 @@ TEST_F(TraceMerge, AFileMayStopAnywhere) {
 
 TEST_F(TraceMerge, RefusesWhatIsNoTrace) {
   const std::string header = R"({"ph":"M","name":"weft_trace","args":{"rank":0,"origin_ns":0,"host":"a"}})";
+  const std::string endless(3 << 20, 'x');
   const std::string texts[] = {
       "",
       "{}\n",
@@ -323,7 +324,7 @@ TEST_F(TraceMerge, RefusesWhatIsNoTrace) {
       "[\n{\"name\":\"weft_trace\",\"args\":{\"rank\":\"0\",\"origin_ns\":0,\"host\":\"a\"}}\n]\n",
       "[\n{\"name\":\"weft_trace\",\"args\":{\"rank\":0,\"origin_ns\":9223372036854775807,"
       "\"host\":\"a\"}}\n]\n",
-      "[\n" + std::string(3 << 20, 'x')};
+      "[\n" + endless};
   for (const std::string& text : texts) {
     write_file(env_, "0", bytes_of(text));
     EXPECT_NE(refusal({{"0"}}), "") << text.substr(0, 100);
