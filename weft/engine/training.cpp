@@ -22,6 +22,8 @@ namespace {
 
 // A model that is listed again costs names and maps; parameters that were added are found soon enough.
 constexpr int64_t kLookAgainEvery = 1000;
+// One bad batch is passed over; weights that give nothing but infinities will not recover by themselves.
+constexpr int kMaxSkippedInARow = 10;
 
 plan::Plan plan_of(const ModelTensors& model, const config::Resolved& config, const World& world) {
   return make_plan(table_of(model), plan::options_from(config, world.size));
@@ -290,15 +292,22 @@ StepInfo Training::update() {
 
 void Training::apply(const GradientNorm& norm) {
   const bool known = !norm.on_device().defined();
-  if (known && !std::isfinite(norm.value())) {
-    ++skipped_steps_;
-    log_warn("step ", global_steps_, " skipped: the gradient is not finite (", skipped_steps_, " so far)");
-    return;
-  }
+  if (known && !std::isfinite(norm.value())) return skip();
+  skipped_in_a_row_ = 0;
   // Without a schedule the rate is whatever was set last.
   if (!std::holds_alternative<optim::FixedLr>(schedule_)) optimizer_->follow(schedule_);
   if (known) return optimizer_->step(clip_factor(norm.value(), config_.gradient_clipping));
   optimizer_->step(clip_factor(norm.on_device(), config_.gradient_clipping));
+}
+
+void Training::skip() {
+  ++skipped_steps_;
+  log_warn("step ", global_steps_, " skipped: the gradient is not finite (", skipped_steps_, " so far)");
+  if (++skipped_in_a_row_ < kMaxSkippedInARow) return;
+  throw Error(ErrorKind::kEnvironment, {.title = "the gradient is no longer a number",
+                                        .what = cat(skipped_in_a_row_, " steps in a row, at learning rate ", lr()),
+                                        .where = cat("step ", global_steps_),
+                                        .fix = "a smaller learning rate, a longer warm-up, or gradient_clipping"});
 }
 
 int64_t Training::skipped_steps() const { return skipped_steps_ + (optimizer_ ? optimizer_->num_left_out() : 0); }

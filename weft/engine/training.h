@@ -59,6 +59,7 @@ class Training {
   void check_still_the_model();
   StepInfo update();
   void apply(const GradientNorm& norm);
+  void skip();
   std::vector<at::Tensor> parameter_tensors() const;
   bool needs_norm() const;
   [[noreturn]] void die(std::string why);
@@ -84,6 +85,7 @@ class Training {
   int num_no_sync_ = 0;
   int64_t global_steps_ = 0, skipped_steps_ = 0, micro_steps_ = 0;
   int64_t in_step_ = 0;  // micro-steps of the step under way
+  int skipped_in_a_row_ = 0;
   GradientNorm grad_norm_;
   ReduceTotals before_;  // of reducers that were replaced
   int64_t step_began_ns_ = 0;

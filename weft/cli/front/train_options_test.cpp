@@ -58,7 +58,8 @@ TEST(TrainOptions, RefusesWithTheReason) {
       {{"--for", "soon"}, "soon"},
       {{"--resume"}, "requires --save"},
       {{"--device", "tpu"}, "tpu"},
-      {{"-n", "2"}, "trains with one rank"},
+      {{"-n", "0"}, "0 is outside 1.."},
+      {{"--accumulation", "0"}, "0 is outside 1.."},
       {{"--name", "../x"}, "not a folder name"},
       {{"--lr", "-1"}, "--lr"},
   };

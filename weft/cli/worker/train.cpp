@@ -153,7 +153,7 @@ Training::Training(const TrainOptions& options)
       model_(seeded_model(options)),
       threads_(use_threads(options, world_)),
       staging_(at::empty({config_.train_micro_batch_size_per_gpu, options.seq + 1}, at::kLong)) {
-  set_log_rank(world_.rank);
+  if (world_.size > 1) set_log_rank(world_.rank);
   check_folder_of(o_.json_path, "--json");
   check_folder_of(o_.export_path, "--export");
   model_.to(device_);

@@ -1,0 +1,115 @@
+// The engine on device tensors: results, what is skipped, and that nobody waits for the device. Without one every case is skipped.
+#include <ATen/Context.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/full.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/ranks.h"
+#include "weft/engine/engine_test_impl.h"
+
+namespace weft {
+namespace {
+
+constexpr double kDeadlineS = 60;
+constexpr int kNumSteps = 5;
+
+c10::impl::VirtualGuardImpl cuda() { return c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA); }
+
+class EngineOnCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA() || cuda().deviceCount() == 0) GTEST_SKIP() << "there is no CUDA device";
+  }
+};
+
+struct DeviceModel {
+  at::Tensor first, second;
+
+  explicit DeviceModel(at::Device device)
+      : first(numbers({24, 40}, 1).to(device).set_requires_grad(true)),
+        second(numbers({40, 8}, 3).to(device).set_requires_grad(true)) {}
+
+  ModelTensors tensors() const { return {{{"first", first}, {"second", second}}, {}}; }
+  at::Tensor loss(int64_t sample) const {
+    const at::Tensor in = numbers({5, 24}, 100 + sample).to(first.device());
+    return at::mm(at::mm(in, first).tanh(), second).pow(2).mean();
+  }
+};
+
+std::vector<at::Tensor> train(at::Device device, const World& world, const config::Resolved& config) {
+  DeviceModel model(device);
+  Engine engine(model.tensors(), config, world);
+  for (int64_t i = 0; i < kNumSteps * config.gradient_accumulation_steps; ++i) {
+    engine.backward(model.loss(i * world.size + world.rank));
+    engine.step();
+  }
+  return {model.first.detach().cpu(), model.second.detach().cpu()};
+}
+
+std::vector<at::Tensor> train_two(at::Device device, const std::string& more) {
+  std::vector<at::Tensor> result;
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    const auto got = train(device, world_of(run, ctx.rank(), 2, kDeadlineS * test::kSlowdown), settings(2, 1, more));
+    if (ctx.rank() == 0) result = got;
+  });
+  return result;
+}
+
+void expect_close(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::allclose(a[i], b[i], 1e-4, 1e-6)) << "parameter " << i;
+}
+
+TEST_F(EngineOnCuda, FollowsTheCpu) {
+  for (const char* more : {"", R"(, "gradient_clipping": 1e-3)", R"(, "zero_optimization": {"overlap_comm": true})"}) {
+    expect_close(train_two(at::kCUDA, more), train_two(at::kCPU, more));
+  }
+}
+
+TEST_F(EngineOnCuda, OverlapAndBucketsChangeNoBit) {
+  const auto expected = train_two(at::kCUDA, "");
+  for (const char* more : {R"(, "zero_optimization": {"overlap_comm": true, "reduce_bucket_size": 64})",
+                           R"(, "zero_optimization": {"overlap_comm": true, "contiguous_gradients": false})",
+                           R"(, "zero_optimization": {"overlap_comm": true}, "weft": {"bucket": "auto"})"}) {
+    const auto got = train_two(at::kCUDA, more);
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << more << ", parameter " << i;
+  }
+}
+
+TEST_F(EngineOnCuda, AGradientThatIsNotFiniteIsLeftOut) {
+  DeviceModel model(at::kCUDA);
+  Engine engine(model.tensors(), settings(1, 1), world_of(fresh_run(), 0, 1, kDeadlineS));
+  engine.backward(model.loss(0));
+  engine.step();
+  const at::Tensor before = model.first.detach().clone();
+  engine.backward(model.loss(1) * std::numeric_limits<float>::quiet_NaN());
+  engine.step();
+  EXPECT_TRUE(model.first.detach().equal(before));
+  EXPECT_EQ(engine.skipped_steps(), 1);
+  engine.backward(model.loss(2));
+  engine.step();
+  EXPECT_FALSE(model.first.detach().equal(before));
+}
+
+TEST_F(EngineOnCuda, NobodyWaitsForTheDevice) {
+  DeviceModel model(at::kCUDA);
+  Engine engine(model.tensors(), settings(1, 1), world_of(fresh_run(), 0, 1, kDeadlineS));
+  const auto step = [&](const at::Tensor& in) {
+    engine.backward(at::mm(at::mm(in, model.first).tanh(), model.second).pow(2).mean());
+    engine.step();
+  };
+  const at::Tensor in = numbers({5, 24}, 1).cuda();
+  for (int i = 0; i < 3; ++i) step(in);
+  at::Tensor busy = at::full({8192, 8192}, 1e-4, in.options());
+  for (int i = 0; i < 100; ++i) busy = at::mm(busy, busy);  // seconds of work, asked for in microseconds
+  step(in);
+  c10::Event done(c10::DeviceType::CUDA);
+  done.record(cuda().getStream(in.device()));
+  EXPECT_FALSE(done.query()) << "the step came back only when the device had finished";
+  done.synchronize();
+}
+
+}  // namespace
+}  // namespace weft
