@@ -1,5 +1,5 @@
 # make            set up what is missing, build into build/release
-# make demo       the same, then train a small GPT for a minute and leave a report
+# make demo       the same, then train a small GPT on two ranks for a minute and leave a report
 # make test       the same set-up, then every test: ctest and pytest
 # make sanitize   the torch-free rooms under ASan+UBSan and under TSan
 # make lint       clang-format, clang-tidy, layers, test registration, made files
@@ -26,7 +26,7 @@ build: setup
 	@$(IN_SETUP) tools/build $(PRESET) $(JOBS)
 
 demo: build
-	@$(BUILD)/bin/weft train --name demo
+	@$(BUILD)/bin/weft train -n 2 --name demo
 
 test: build
 	@$(IN_SETUP) tools/test $(PRESET)

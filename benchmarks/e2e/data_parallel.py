@@ -24,8 +24,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from benchmarks.e2e.train_vs_torch import machine_name, num_params, progress, write_init  # noqa: E402
-from benchmarks.peers.contenders import (REDUCER, TORCH_ALONE, TORCH_BF16, TORCH_DDP, WEFT_ALONE, WEFT_APART, Contender, Place,  # noqa: E402
-                                         run_rounds, same_losses, summary)
+from benchmarks.peers.contenders import (REDUCER, TORCH_ALONE, TORCH_BF16, TORCH_DDP, TORCHRUN_DDP, WEFT_ALONE, WEFT_APART, Contender,  # noqa: E402
+                                         Place, run_rounds, same_losses, summary)
 
 WEFT = "weft"
 
@@ -34,7 +34,7 @@ def contenders(o: argparse.Namespace) -> list[Contender]:
     reducer = [REDUCER] if o.reducer.exists() else []
     if not reducer:
         progress(f"without {REDUCER.name}: {o.reducer} is not there; ninja -C build/release c10d_reducer makes it")
-    every = [Contender(WEFT, bucket=o.bucket), TORCH_DDP, *reducer, Contender("weft, no overlap", overlap=False, bucket=o.bucket),
+    every = [Contender(WEFT, bucket=o.bucket), TORCH_DDP, TORCHRUN_DDP, *reducer, Contender("weft, no overlap", overlap=False, bucket=o.bucket),
              Contender("weft over gloo", bucket=o.bucket, transport="gloo"), Contender("weft, bf16 on the wire", bucket=o.bucket, wire="bf16"), TORCH_BF16,
              WEFT_ALONE, WEFT_APART, TORCH_ALONE]
     return [one for one in every if not o.only or one.name in o.only]

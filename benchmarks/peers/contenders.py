@@ -1,7 +1,8 @@
 """Who takes part in the comparisons of data-parallel training, and how one round of each is run.
 
-A contender is weft with some config, or a peer on the same model, weights and tokens. All are started by `weft run`, one thread a rank,
-so that the launcher, its environment and its binding are the same for everybody; rank 0 leaves the fields of `weft train --json`.
+A contender is weft with some config, or a peer on the same model, weights and tokens. Unless it says torchrun, it is started by `weft run`,
+one thread a rank, so that the launcher, its environment and its binding are the same for everybody; rank 0 leaves the fields of `weft train
+--json`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -32,6 +34,7 @@ class Contender:
     wire: str = "fp32"
     transport: str = ""  # "": weft chooses
     alone: bool = False  # one rank, whatever the world is
+    torchrun: bool = False  # torch's own launcher, as its users have it
     apart: bool = False  # as many worlds of one rank as there are ranks, at the same time: what sharing the processor costs
 
 
@@ -39,6 +42,7 @@ WEFT_ALONE = Contender("weft, one rank alone", alone=True)
 WEFT_APART = Contender("weft, ranks that never meet", alone=True, apart=True)
 TORCH_ALONE = Contender("Python torch, one rank alone", who="torch", alone=True)
 TORCH_DDP = Contender("torch DDP", who="torch")
+TORCHRUN_DDP = Contender("torch DDP, by torchrun", who="torch", torchrun=True)
 TORCH_BF16 = Contender("torch DDP, bf16 hook", who="torch", wire="bf16")
 REDUCER = Contender("c10d::Reducer from C++", who="reducer")
 
@@ -48,6 +52,9 @@ class Place:
 
     def __init__(self, weft: pathlib.Path, ranks: int, hosts: Optional[list[str]] = None) -> None:
         self.weft, self.ranks, self.hosts = weft, ranks, hosts
+
+    def torchrun(self) -> list[str]:
+        return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.ranks), "--no-python"]
 
     def command(self, only: Optional[int] = None) -> list[str]:
         """Runs what follows as all ranks, or as a world of one where rank `only` would be."""
@@ -91,7 +98,9 @@ def start(place: Place, contender: Contender, o: argparse.Namespace, init: pathl
     folder.mkdir(exist_ok=True)
     (folder / "result.json").unlink(missing_ok=True)
     words = weft_words(place, contender, o, init, folder) if contender.who == "weft" else peer_words(contender, o, init, folder)
-    return subprocess.Popen([*place.command(only), *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
+    launcher = place.torchrun() if contender.torchrun else place.command(only)
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([*launcher, *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
 
 
 def run_round(place: Place, contender: Contender, o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> dict:

@@ -27,21 +27,11 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compr
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from tests.reference.ddp_rank import Losses  # noqa: E402
 from tests.reference.gpt import Gpt, GptShape, fused_adamw  # noqa: E402
 from tests.reference.tokens import random_batch  # noqa: E402
 
 PHASES = ("forward", "backward", "optimizer")
-
-
-class Losses(torch.nn.Module):
-    """DistributedDataParallel hooks into forward()."""
-
-    def __init__(self, gpt: Gpt) -> None:
-        super().__init__()
-        self.gpt = gpt
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        return self.gpt.loss(rows[:, :-1], rows[:, 1:])
 
 
 def send_bf16(group: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

@@ -43,6 +43,14 @@ def test_two_ranks_leave_one_record(weft, tiny, tmp_path):
     assert done.err.count("run r: finished") == 1
 
 
+def test_weights_that_give_no_gradient_end_the_run(weft, tiny, tmp_path):
+    hopeless = {"type": "AdamW", "params": {"lr": 1000}}
+    done = train(weft, tiny, "--config", config(tmp_path, gradient_clipping=1.0, optimizer=hopeless))
+    assert done.code == 1
+    assert "the gradient is no longer a number" in done.err and "a smaller learning rate" in done.err
+    assert result(tmp_path)["status"] == "failed"
+
+
 def test_metrics_have_a_row_for_each_step(weft, tiny, tmp_path):
     done = train(weft, tiny, "--config", config(tmp_path, steps_per_print=5, wall_clock_breakdown=True))
     assert done.code == 0, done.err

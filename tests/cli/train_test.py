@@ -237,7 +237,7 @@ def test_no_space_for_the_run_folder_is_known_before_training(build_dir, tiny, t
 def test_divergence_ends_with_a_reason_and_a_report(weft, tiny, tmp_path):
     done = weft("train", *tiny, "--data", "random", "--steps", "200", "--lr", "1000", "--warmup", "0", "--name", "d")
     assert done.code == 1
-    assert "the gradient is no longer a number" in done.err and "a smaller learning rate" in done.err
+    assert "the loss is no longer a number" in done.err and "a smaller --lr" in done.err
     assert result_of(tmp_path, "d")["status"] == "failed"
     assert "<svg" in (tmp_path / "runs" / "d" / "report.html").read_text()
 

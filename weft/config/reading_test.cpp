@@ -81,6 +81,13 @@ TEST(Auto, IsAWrongValueWhereOnlyNullIsTaken) {
   EXPECT_EQ(find(plain, "types/wrong"), nullptr);
 }
 
+TEST(Auto, IsAValueWhereTheTableSaysSo) {
+  const Reading reading = read(R"({"weft": {"bucket": "auto", "transport": "auto"}})", world(1));
+  EXPECT_TRUE(reading.problems.empty());
+  EXPECT_EQ(reading.resolved.weft.bucket, BucketSizes::kAuto);
+  EXPECT_EQ(reading.resolved.weft.transport, Transport::kAuto);
+}
+
 TEST(Auto, ResolvesAsHfDoes) {
   Facts facts = world(2);
   facts.emplace("hidden_size", int_fact(4096, "--hidden-size"));

@@ -92,8 +92,8 @@ class Engine {
   };
   [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
 
-  // Of the last update, before clipping; 0 before the first, or with compute_grad_norm off and no clipping. Waits for the
-  // device.
+  // Of the last update, before clipping; 0 before the first, and without gradient_clipping, which alone needs it. Waits
+  // for the device.
   double get_global_grad_norm() const;
   double get_lr() const;
   // For those who have a schedule of their own; the config's schedule, where there is one, has the last word.

@@ -17,7 +17,8 @@ std::string config_of_flags(const TrainOptions& o) {
       {"gradient_clipping", 0},
       {"optimizer",
        {{"type", "AdamW"}, {"params", {{"lr", o.lr}, {"betas", {0.9, 0.999}}, {"eps", 1e-8}, {"weight_decay", 0.01}}}}},
-      {"zero_optimization", {{"stage", 0}, {"overlap_comm", true}}}};
+      {"zero_optimization", {{"stage", 0}, {"overlap_comm", true}}},
+      {"weft", {{"bucket", "auto"}}}};
   return config.dump();
 }
 

@@ -301,8 +301,8 @@ void Training::tell(int64_t step, float loss, double step_s) {
                       .samples_per_s = static_cast<double>(config_.train_batch_size) / step_s,
                       .tokens_per_s = static_cast<double>(record_.facts.tokens_per_step) / step_s,
                       .step_ms = step_s * 1e3};
-  // On a device the norm would have to be waited for.
-  if (device_.is_cpu()) metrics.grad_norm = engine_->get_global_grad_norm();
+  // On a device it would have to be waited for.
+  if (device_.is_cpu() && config_.gradient_clipping > 0) metrics.grad_norm = engine_->get_global_grad_norm();
   telemetry_->step_done(metrics);
 }
 
