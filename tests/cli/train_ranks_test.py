@@ -105,18 +105,40 @@ def test_tuned_buckets_are_told_and_change_nothing(weft, tiny, tmp_path):
     assert "buckets: " in done.err and "expected to expose" in done.err
 
 
-def test_a_resumed_run_has_the_bits_of_no_interruption(weft, tiny, tmp_path):
-    def bits(*words: str) -> list[str]:
-        return json.loads(weft("train", "-n", "2", *tiny, "--data", "random", "--warmup", "0", *words, "--json", "-").out)["loss_bits"]
+def stage(tmp_path: pathlib.Path, number: int) -> str:
+    path = tmp_path / f"stage{number}.json"
+    path.write_text((tmp_path / config(tmp_path)).read_text().replace('"stage": 0', f'"stage": {number}'))
+    return path.name
 
-    whole = bits("--steps", "8")
-    first = bits("--steps", "5", "--save", "state")
-    assert first + bits("--steps", "8", "--save", "state", "--resume") == whole
+
+def test_stage_1_has_the_bits_of_stage_0_and_half_its_state(weft, tiny, tmp_path):
+    def run(number: int) -> dict:
+        done = weft("train", "-n", "2", *tiny, "--data", "random", "--steps", str(STEPS), "--config", stage(tmp_path, number), "--json", "-")
+        assert done.code == 0, done.err
+        return json.loads(done.out)
+
+    zero, one = run(0), run(1)
+    assert one["loss_bits"] == zero["loss_bits"]
+    assert (zero["stage"], one["stage"]) == (0, 1)
+    assert one["bytes_sent"] == zero["bytes_sent"], "a reduce-scatter and an all-gather are an all-reduce"
+    assert one["state_bytes"]["optimizer"] * 2 == zero["state_bytes"]["optimizer"] == 8 * zero["params"]
+
+
+@pytest.mark.parametrize("before, after", [(0, 0), (1, 1), (0, 1), (1, 0)])
+def test_a_resumed_run_has_the_bits_of_no_interruption(weft, tiny, tmp_path, before, after):
+    def bits(number: int, *words: str) -> list[str]:
+        done = weft("train", "-n", "2", *tiny, "--data", "random", "--warmup", "0", "--config", stage(tmp_path, number), *words, "--json", "-")
+        assert done.code == 0, done.err
+        return json.loads(done.out)["loss_bits"]
+
+    whole = bits(before, "--steps", "8")
+    first = bits(before, "--steps", "5", "--save", "state")
+    assert first + bits(after, "--steps", "8", "--save", "state", "--resume") == whole
 
 
 @pytest.mark.parametrize("text, words", [
     ('{"train_batch_size": 7, "train_micro_batch_size_per_gpu": 2}', "7"),
-    ('{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 2}', "stage 0 only"),
+    ('{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 2}', "stages 0 and 1 only"),
     ('{"bf16": {"enabled": true}, "train_micro_batch_size_per_gpu": 2}', "fp32 only"),
     ("{not json", "ds_config.json:1"),
 ])

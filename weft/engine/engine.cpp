@@ -34,6 +34,7 @@ const plan::Plan& Engine::plan() const { return it_->plan(); }
 EngineTotals Engine::totals() const { return it_->totals(); }
 EngineStateBytes Engine::state_bytes() const { return it_->state_bytes(); }
 engine::NamedTensors Engine::optimizer_state() { return it_->optimizer_state(); }
+void Engine::set_optimizer_state(const engine::NamedTensors& state) { it_->set_optimizer_state(state); }
 
 std::optional<EngineTuning> Engine::tuning() const { return it_->tuning(); }
 

@@ -109,8 +109,10 @@ class Engine {
   // Absent before the third step, and where buckets are not tuned.
   std::optional<EngineTuning> tuning() const;
   EngineStateBytes state_bytes() const;
-  // Live tensors of the optimizer, to save from and to load into.
+  // The optimizer's state by parameter, whole, whoever owns which part of it: "exp_avg.NAME", and "step". To save, and to be
+  // given back to set_optimizer_state(). All ranks call it where state is sharded.
   engine::NamedTensors optimizer_state();
+  void set_optimizer_state(const engine::NamedTensors& state);
 
  private:
   std::unique_ptr<engine::Training> it_;

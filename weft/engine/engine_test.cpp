@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/full.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/ranks.h"
@@ -102,24 +103,74 @@ TEST(Engine, NoSettingOfTheReductionChangesABit) {
   }
 }
 
-TEST(Engine, SendsWhatThePlanSays) {
+// Bits of a run whose optimizer state is shared out, and of the norm it clips by.
+TEST(Engine, StageOneHasTheBitsOfStageZero) {
+  for (const int size : {1, 2, 3, 4}) {
+    for (const char* more : {R"(, "gradient_clipping": 0.05)", R"(, "gradient_clipping": 0)"}) {
+      const auto expected = train_together(size, settings(size, 2, more), kNumSteps);
+      for (const char* zero :
+           {R"(, "zero_optimization": {"stage": 1})",
+            R"(, "zero_optimization": {"stage": 1, "overlap_comm": true, "reduce_bucket_size": 300})",
+            R"(, "zero_optimization": {"stage": 1, "contiguous_gradients": false})",
+            R"(, "zero_optimization": {"stage": 1, "overlap_comm": true}, "weft": {"bucket": "auto"})"}) {
+        const auto got = train_together(size, settings(size, 2, cat(more, zero)), kNumSteps);
+        for (size_t rank = 0; rank < got.size(); ++rank) {
+          expect_same_bits(got[rank], expected[0], cat(size, " ranks, ", zero));
+          EXPECT_EQ(got[rank].losses, expected[rank].losses) << zero;
+          EXPECT_EQ(got[rank].norm, expected[0].norm) << zero;
+        }
+      }
+    }
+  }
+}
+
+TEST(Engine, StateOfOneLayoutGoesIntoAnother) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    const auto config = settings(2, 1, R"(, "zero_optimization": {"stage": 1, "reduce_bucket_size": 100})");
+    Model model, other;
+    Engine first(model.tensors(), config, world(run, ctx.rank(), 2));
+    Engine second(other.tensors(), settings(2, 1), world(cat(run, "b"), ctx.rank(), 2));
+    const auto step = [&](Engine& engine, const Model& of, int64_t sample) {
+      engine.backward(of.loss(2 * sample + ctx.rank()));
+      engine.step();
+    };
+    for (int64_t i = 0; i < 3; ++i) step(first, model, i);
+    const auto state = first.optimizer_state();
+    for (size_t i = 0; i < 4; ++i) {
+      const at::NoGradGuard no_grad;
+      other.tensors().parameters[i].second.copy_(model.tensors().parameters[i].second);
+    }
+    second.set_optimizer_state(state);
+    step(first, model, 3);
+    step(second, other, 3);
+    for (size_t i = 0; i < 4; ++i)
+      EXPECT_TRUE(model.tensors().parameters[i].second.detach().equal(other.tensors().parameters[i].second.detach()))
+          << i;
+  });
+}
+
+class EngineStages : public testing::TestWithParam<int> {};
+
+TEST_P(EngineStages, SendsWhatThePlanSays) {
   for (const int size : {1, 2, 3}) {
     const std::string run = fresh_run();
     test::run_ranks_as_threads(size, [&](test::RankContext& ctx) {
       Model model;
-      Engine engine(model.tensors(),
-                    settings(size, 2, R"(, "zero_optimization": {"stage": 0, "reduce_bucket_size": 500})"),
-                    world(run, ctx.rank(), size));
+      const std::string zero = cat(R"(, "zero_optimization": {"reduce_bucket_size": 500, "stage": )", GetParam(), "}");
+      Engine engine(model.tensors(), settings(size, 2, zero), world(run, ctx.rank(), size));
       for (int i = 0; i < 8; ++i) {
         engine.backward(model.loss(i));
         engine.step();
       }
-      const auto schedule = make_schedule(engine.plan(), 0);
+      const auto schedule = make_schedule(engine.plan(), GetParam());
       EXPECT_EQ(engine.totals().num_collectives, size == 1 ? 0 : 4 * schedule.num_collectives());
       EXPECT_EQ(engine.totals().sent_bytes, 4 * schedule.sent_bytes());
     });
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, EngineStages, testing::Values(0, 1));
 
 TEST(Engine, RanksThatDifferAreRefusedWithTheDifference) {
   const std::string run = fresh_run();

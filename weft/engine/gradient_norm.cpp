@@ -1,6 +1,7 @@
 #include "weft/engine/gradient_norm.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
 
@@ -13,13 +14,27 @@ namespace {
 
 constexpr double kAgainstZero = 1e-6;
 
-at::Tensor norm_there(const memory::FlatBuckets& buckets) {
+at::Tensor norm_there(const std::vector<at::Tensor>& parts, comm::Group* group) {
   std::vector<at::Tensor> norms;
-  for (int bucket = 0; bucket < buckets.size(); ++bucket) {
-    norms.push_back(
-        at::linalg_vector_norm(buckets.gradients(bucket), 2, at::OptionalIntArrayRef(), false, at::kDouble));
+  norms.reserve(parts.size());
+  for (const at::Tensor& part : parts) {
+    norms.push_back(at::linalg_vector_norm(part, 2, at::OptionalIntArrayRef(), false, at::kDouble));
   }
-  return at::linalg_vector_norm(at::stack(norms), 2);
+  const at::Tensor norm = at::linalg_vector_norm(at::stack(norms), 2);
+  if (group == nullptr) return norm;
+  const at::Tensor squared = (norm * norm).view({1});
+  group->all_reduce(squared);
+  return squared.sqrt().view({});
+}
+
+double norm_here(const std::vector<at::Tensor>& parts, comm::Group* group) {
+  optim::ExactSum sum;
+  for (const at::Tensor& part : parts) sum.add(optim::sum_of_squares(part));
+  if (group != nullptr) {
+    const auto words = sum.words();
+    group->all_reduce(at::from_blob(words.data(), {static_cast<int64_t>(words.size())}, at::kLong));
+  }
+  return std::sqrt(sum.value());
 }
 
 }  // namespace
@@ -29,11 +44,9 @@ double GradientNorm::value() const {
   return *value_;
 }
 
-GradientNorm global_norm(const memory::FlatBuckets& buckets, const plan::ParameterTable& table) {
-  if (!buckets.gradients(0).is_cpu()) return GradientNorm(norm_there(buckets));
-  double sum = 0;
-  for (const int parameter : table.trainable()) sum += optim::sum_of_squares(buckets.gradient_view(parameter));
-  return GradientNorm(std::sqrt(sum));
+GradientNorm global_norm(const std::vector<at::Tensor>& parts, comm::Group* group) {
+  if (parts.front().is_cpu()) return GradientNorm(norm_here(parts, group));
+  return GradientNorm(norm_there(parts, group));
 }
 
 double clip_factor(double norm, double limit) {

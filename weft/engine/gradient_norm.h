@@ -1,15 +1,16 @@
 // The global L2 norm of the gradients, and what clipping makes of it.
 //
-// On the CPU sums are taken parameter by parameter in the order of registration: the bits do not depend on buckets, on their
-// order or on threads. On a device torch adds, bucket by bucket, and nobody waits for the result. Any thread, one at a time.
+// On the CPU blocks of squares are added without rounding: the bits do not depend on buckets, on their order, on threads, or on
+// which rank owns what. On a device torch adds, bucket by bucket, and nobody waits for the result. Any thread, one at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <optional>
 #include <utility>
+#include <vector>
 
-#include "weft/memory/flat_buckets.h"
+#include "weft/comm/group.h"
 
 namespace weft::engine {
 
@@ -30,7 +31,8 @@ class GradientNorm {
   at::Tensor on_device_;
 };
 
-GradientNorm global_norm(const memory::FlatBuckets& buckets, const plan::ParameterTable& table);
+// `parts` are this rank's: whole buckets, or with `group` its slices of them, and the sum is then over all ranks: a collective.
+GradientNorm global_norm(const std::vector<at::Tensor>& parts, comm::Group* group);
 
 // What gradients are multiplied by so that their norm is at most `limit`; 1 where it is already, or limit is 0. torch's
 // clip_grad_norm_ has the same 1e-6.

@@ -1,32 +1,31 @@
 #include "weft/engine/optimizer_state.h"
 
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+
+#include <map>
+
 #include "weft/base/check.h"
+#include "weft/base/error.h"
 #include "weft/base/text.h"
-#include "weft/memory/flat_buckets.h"
+#include "weft/plan/shard_map.h"
 
 namespace weft::engine {
 namespace {
 
 constexpr std::string_view kStep = "step";
 
-at::Tensor step_of(optim::Optimizer& optimizer) {
-  for (const auto& [name, tensor] : optimizer.state()) {
-    if (name == kStep) return tensor;
-  }
-  WEFT_CHECK(!"an optimizer counts its steps");
-}
+// By kind ("exp_avg"), then by bucket.
+using FlatState = std::map<std::string, std::vector<at::Tensor>>;
 
-}  // namespace
-
-std::string slice_name(int bucket) { return cat("bucket_", bucket); }
+std::map<std::string, at::Tensor> by_name(const NamedTensors& tensors) { return {tensors.begin(), tensors.end()}; }
 
 FlatState flat_state(optim::Optimizer& optimizer, int num_buckets) {
-  std::map<std::string, at::Tensor> by_name;
-  for (const auto& [name, tensor] : optimizer.state()) by_name.emplace(name, tensor);
+  const auto all = by_name(optimizer.state());
   FlatState out;
   for (int bucket = 0; bucket < num_buckets; ++bucket) {
     const std::string before = slice_name(bucket) + ".";
-    for (auto at = by_name.lower_bound(before); at != by_name.end() && at->first.starts_with(before); ++at) {
+    for (auto at = all.lower_bound(before); at != all.end() && at->first.starts_with(before); ++at) {
       out[at->first.substr(before.size())].push_back(at->second);
     }
   }
@@ -34,27 +33,76 @@ FlatState flat_state(optim::Optimizer& optimizer, int num_buckets) {
   return out;
 }
 
-NamedTensors state_by_parameter(optim::Optimizer& optimizer, const plan::Plan& plan) {
-  NamedTensors out;
-  for (const auto& [kind, flats] : flat_state(optimizer, plan.layout.num_gradient_buckets)) {
-    for (const int parameter : plan.table.trainable()) {
-      const auto& place = plan.layout.place(parameter);
-      const auto& flat = flats[static_cast<size_t>(plan.layout.home(parameter).bucket)];
-      out.emplace_back(cat(kind, ".", plan.table[parameter].name),
-                       flat.narrow(0, place.begin, place.num_elements).view(plan.table[parameter].shape));
-    }
-  }
-  out.emplace_back(kStep, step_of(optimizer));
+// A whole bucket's state: what is there, or what all ranks have of it.
+at::Tensor whole(const at::Tensor& flat, comm::Group* shared_with) {
+  if (shared_with == nullptr) return flat;
+  at::Tensor out = at::empty({flat.numel() * shared_with->world()}, flat.options());
+  shared_with->all_gather(flat, out);
   return out;
 }
 
-void carry_over(optim::Optimizer& from, const plan::Layout& from_layout, optim::Optimizer& into,
-                const plan::Layout& into_layout) {
-  const auto sources = flat_state(from, from_layout.num_gradient_buckets);
-  for (const auto& [kind, targets] : flat_state(into, into_layout.num_gradient_buckets)) {
-    memory::move_between(from_layout, sources.at(kind), into_layout, targets);
+std::string name_of(const std::string& kind, const plan::Parameter& parameter) {
+  return cat(kind, ".", parameter.name);
+}
+
+at::Tensor find(const std::map<std::string, at::Tensor>& state, const std::string& name, int64_t num_elements) {
+  const auto found = state.find(name);
+  if (found != state.end() && found->second.numel() == num_elements) return found->second;
+  throw Error(ErrorKind::kInput, {.title = "the optimizer state is that of another model",
+                                  .what = cat("no '", name, "' of ", num_elements, " elements"),
+                                  .where = "",
+                                  .fix = "load what was saved from this model and optimizer"});
+}
+
+void copy_whole(const at::Tensor& flat, const plan::Place& place, const at::Tensor& from) {
+  const at::Tensor into = flat.narrow(0, place.begin, place.num_elements);
+  if (into.const_data_ptr() != from.const_data_ptr()) into.copy_(from.reshape({-1}));
+}
+
+}  // namespace
+
+std::string slice_name(int bucket) { return cat("bucket_", bucket); }
+
+NamedTensors gather_state(const StateOwner& owner) {
+  const at::NoGradGuard no_grad;
+  const auto& [optimizer, plan, shared_with] = owner;
+  NamedTensors out;
+  for (const auto& [kind, flats] : flat_state(optimizer, plan.layout.num_gradient_buckets)) {
+    std::vector<at::Tensor> wholes;
+    for (const at::Tensor& flat : flats) wholes.push_back(whole(flat, shared_with));
+    for (const int parameter : plan.table.trainable()) {
+      const auto& place = plan.layout.place(parameter);
+      const auto& flat = wholes[static_cast<size_t>(plan.layout.home(parameter).bucket)];
+      out.emplace_back(name_of(kind, plan.table[parameter]),
+                       flat.narrow(0, place.begin, place.num_elements).view(plan.table[parameter].shape));
+    }
   }
-  step_of(into).copy_(step_of(from));
+  out.emplace_back(kStep, by_name(optimizer.state()).at(std::string(kStep)));
+  return out;
+}
+
+void set_state(const StateOwner& owner, const NamedTensors& state) {
+  const at::NoGradGuard no_grad;
+  const auto& [optimizer, plan, shared_with] = owner;
+  const auto given = by_name(state);
+  for (const auto& [kind, flats] : flat_state(optimizer, plan.layout.num_gradient_buckets)) {
+    for (int bucket = 0; bucket < plan.layout.num_gradient_buckets; ++bucket) {
+      const at::Tensor& flat = flats[static_cast<size_t>(bucket)];
+      if (shared_with == nullptr) {
+        for (const auto& place : plan.layout.bucket(bucket).places) {
+          copy_whole(flat, place, find(given, name_of(kind, plan.table[place.parameter]), place.num_elements));
+        }
+        continue;
+      }
+      for (const auto& range : plan::ranges_in_slice(plan.layout, bucket, shared_with->rank())) {
+        const auto& parameter = plan.table[range.parameter];
+        const at::Tensor from = find(given, name_of(kind, parameter), plan.table.num_elements(range.parameter));
+        flat.narrow(0, range.slice_begin, range.num_elements)
+            .copy_(from.reshape({-1}).narrow(0, range.parameter_begin, range.num_elements));
+      }
+    }
+  }
+  by_name(optimizer.state()).at(std::string(kStep)).copy_(find(given, std::string(kStep), 1));
 }
 
 }  // namespace weft::engine

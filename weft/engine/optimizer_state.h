@@ -1,13 +1,12 @@
-// The optimizer's flat state, seen as the model sees it: one tensor to a parameter and kind, whatever the buckets. That is
-// what a checkpoint holds, and what survives a new layout.
+// The optimizer's flat state, seen as the model sees it: one tensor to a parameter and kind, whatever the buckets and whoever owns
+// which part. That is what a checkpoint holds, and what survives a new layout.
 //
-// Free functions over live tensors; ownership stays with the optimizer. Threads: one at a time.
+// Ownership stays with the optimizer. Threads: one at a time. Failure: as Group; Error(kInput) for state of another model.
 #pragma once
 
-#include <map>
 #include <string>
-#include <vector>
 
+#include "weft/comm/group.h"
 #include "weft/engine/model_tensors.h"
 #include "weft/optim/optimizer.h"
 #include "weft/plan/plan.h"
@@ -17,15 +16,18 @@ namespace weft::engine {
 // The name of a bucket's slice in the optimizer.
 std::string slice_name(int bucket);
 
-// By kind ("exp_avg"), then by bucket.
-using FlatState = std::map<std::string, std::vector<at::Tensor>>;
-FlatState flat_state(optim::Optimizer& optimizer, int num_buckets);
+// An optimizer, the layout it works on, and with whom its state is shared out (nobody: null).
+struct StateOwner {
+  optim::Optimizer& optimizer;
+  const plan::Plan& plan;
+  comm::Group* shared_with = nullptr;
+};
 
-// "exp_avg.h.0.weight", a view in the parameter's shape, for each trainable parameter; and "step".
-NamedTensors state_by_parameter(optim::Optimizer& optimizer, const plan::Plan& plan);
+// "exp_avg.h.0.weight", in the parameter's shape, for each trainable parameter; and "step". Live views where nothing is shared
+// out, else copies: a collective then.
+NamedTensors gather_state(const StateOwner& owner);
 
-// Into an optimizer over another layout of the same parameters.
-void carry_over(optim::Optimizer& from, const plan::Layout& from_layout, optim::Optimizer& into,
-                const plan::Layout& into_layout);
+// From what gather_state() gave, of this layout or another. Each rank takes its part; no collective.
+void set_state(const StateOwner& owner, const NamedTensors& state);
 
 }  // namespace weft::engine

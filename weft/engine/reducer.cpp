@@ -131,9 +131,11 @@ void Reducer::start(int bucket) {
   if (flight.wire.defined()) flight.wire.copy_(gradients);
   if (group_.world() == 1) return;
   flight.started_ns = now_ns();
-  flight.work = group_.start(comm::all_reduce(data, settings_.op));
+  const int64_t once_around = static_cast<int64_t>(data.nbytes()) / group_.world() * (group_.world() - 1);
+  flight.work = group_.start(settings_.scatter ? comm::reduce_scatter(data, own_slice(data), settings_.op)
+                                               : comm::all_reduce(data, settings_.op));
   ++totals_.num_collectives;
-  totals_.sent_bytes += 2 * static_cast<int64_t>(data.nbytes()) / group_.world() * (group_.world() - 1);
+  totals_.sent_bytes += settings_.scatter ? once_around : 2 * once_around;
 }
 
 void Reducer::finish(int bucket) {
@@ -142,11 +144,19 @@ void Reducer::finish(int bucket) {
   flight.work.wait();
   record(bucket, flight);
   flight.work = {};
-  const at::Tensor& gradients = buckets_.gradients(bucket);
-  if (flight.wire.defined()) gradients.copy_(flight.wire);
+  const at::Tensor gradients = reduced(buckets_.gradients(bucket));
+  if (flight.wire.defined()) gradients.copy_(reduced(flight.wire));
   if (settings_.after != 1) gradients.mul_(settings_.after);
-  if (!settings_.contiguous) buckets_.unpack_gradients(bucket);
+  if (!settings_.contiguous && !settings_.scatter) buckets_.unpack_gradients(bucket);
 }
+
+at::Tensor Reducer::own_slice(const at::Tensor& bucket) const {
+  const int64_t size = bucket.numel() / group_.world();
+  return bucket.narrow(0, group_.rank() * size, size);
+}
+
+// What of a bucket holds the result.
+at::Tensor Reducer::reduced(const at::Tensor& bucket) const { return settings_.scatter ? own_slice(bucket) : bucket; }
 
 void Reducer::record(int bucket, const Flight& flight) const {
   if (!spans_on() || group_.world() == 1) return;

@@ -8,7 +8,7 @@
 //   reducer.begin({.reduce = at_boundary});
 //   loss.backward();                  // hooks call reducer.note(parameter)
 //   reducer.end_backward();
-//   reducer.wait();                   // the buckets hold the reduced gradients
+//   reducer.wait();                   // the buckets hold the reduced gradients; with `scatter`, this rank's slices of them do
 //
 // Ownership: borrows the group and the buckets. Threads: one at a time; note() comes on the thread that runs backward.
 // Failure: Error(kBug) for a gradient that comes when its bucket has left, or when nobody expects one; PeerLost.
@@ -27,6 +27,7 @@ namespace weft::engine {
 struct ReduceSettings {
   bool overlap = true;           // else all buckets go when backward has ended
   bool contiguous = true;        // gradients lie in the buckets already, else they are packed
+  bool scatter = false;          // a rank gets the sum of its own slice only
   double before = 1, after = 1;  // factors on this rank's gradient and on the result
   comm::ReduceOp op = comm::ReduceOp::kMean;
   std::optional<at::ScalarType> wire = {};  // gradients travel in this type
@@ -79,6 +80,8 @@ class Reducer {
   void finish(int bucket);
   void record(int bucket, const Flight& flight) const;
   at::Tensor on_the_wire(int bucket);
+  at::Tensor own_slice(const at::Tensor& bucket) const;
+  at::Tensor reduced(const at::Tensor& bucket) const;
 
   comm::Group& group_;
   memory::FlatBuckets& buckets_;

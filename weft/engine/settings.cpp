@@ -52,9 +52,9 @@ void add_arguments(std::vector<plan::SharedSetting>& out, std::string_view secti
 }  // namespace
 
 void check_supported(const config::Resolved& config) {
-  if (config.zero_optimization.stage > 0) {
-    refuse("this version of weft trains with stage 0 only", cat("\"stage\": ", config.zero_optimization.stage),
-           "set \"zero_optimization\": {\"stage\": 0}");
+  if (config.zero_optimization.stage > 1) {
+    refuse("this version of weft trains with stages 0 and 1 only", cat("\"stage\": ", config.zero_optimization.stage),
+           "set \"zero_optimization\": {\"stage\": 1}");
   }
   if (config.fp16.enabled || config.bf16.enabled) {
     refuse("this version of weft trains in fp32 only",
@@ -71,9 +71,10 @@ void check_types(const plan::ParameterTable& table) {
   }
 }
 
-ReduceSettings reduce_settings(const config::Resolved& config, const plan::Plan& /*plan*/, int world) {
+ReduceSettings reduce_settings(const config::Resolved& config, const plan::Plan& plan, int world) {
   ReduceSettings out{.overlap = config.zero_optimization.overlap_comm,
                      .contiguous = config.zero_optimization.contiguous_gradients,
+                     .scatter = plan::effective_stage(plan, plan.options.stage) >= 1,
                      .op = comm::ReduceOp::kSum,
                      .wire = scalar_type(config.communication_data_type)};
   const bool mean = config.gradient_allreduce_op == config::ReduceOp::kMean;

@@ -31,6 +31,11 @@ plan::Plan plan_of(const ModelTensors& model, const config::Resolved& config, co
 
 std::string text_of(double seconds) { return cat(std::llround(seconds * 1e6), " us"); }
 
+NamedTensors copy_of(NamedTensors tensors) {
+  for (auto& [name, tensor] : tensors) tensor = tensor.clone();
+  return tensors;
+}
+
 [[noreturn]] void throw_dead(const std::string& why, int rank) {
   throw Error(ErrorKind::kBug, {.title = "this engine cannot go on",
                                 .what = why,
@@ -78,13 +83,19 @@ std::vector<at::Tensor> Training::parameter_tensors() const {
 void Training::lay_out(plan::LayoutOptions layout) {
   plan::PlanOptions options = plan_->options;
   options.layout = std::move(layout);
-  plan_.emplace(make_plan(plan_->table, std::move(options)));
   const auto allocate = [this](int64_t count, at::ScalarType type) {
     if (device_.is_cpu()) return world_.group->allocate(count, type);
     return at::zeros({count}, at::TensorOptions().dtype(type).device(device_));
   };
-  auto buckets = std::make_unique<memory::FlatBuckets>(*plan_, parameter_tensors(),
-                                                       memory::FlatOptions{.allocate_gradients = allocate});
+  // State that is there already (loaded before the first step, or buckets that are tuned) moves along.
+  std::optional<NamedTensors> state;
+  const double last_lr = lr();
+  if (optimizer_) state = copy_of(gather_state({*optimizer_, *plan_, sharers()}));
+  optimizer_.reset();
+  plan_.emplace(make_plan(plan_->table, std::move(options)));
+  memory::FlatOptions memory{.allocate_gradients = allocate};
+  if (is_sharded()) memory.allocate_parameters = allocate;
+  auto buckets = std::make_unique<memory::FlatBuckets>(*plan_, parameter_tensors(), memory);
   buckets->lay_in();
   const ReduceSettings settings = reduce_settings(config_, *plan_, world_.size);
   if (settings.contiguous) buckets->attach_present_gradients();
@@ -99,22 +110,46 @@ void Training::lay_out(plan::LayoutOptions layout) {
   }
   auto reducer = std::make_unique<Reducer>(*world_.group, *buckets, settings, std::move(num_arrivals));
   reducer_ = std::move(reducer);
-  const auto before = std::exchange(buckets_, std::move(buckets));
-  if (!optimizer_) return;
-  // State that was loaded before the first step.
-  auto old = std::exchange(optimizer_, std::nullopt);
-  make_optimizer();
-  carry_over(*old, before->layout(), *optimizer_, buckets_->layout());
+  buckets_ = std::move(buckets);
+  if (!state) return;
+  set_optimizer_state(*state);
+  set_lr(last_lr);
 }
 
 void Training::make_optimizer() {
   const optim::UpdateSettings settings = optim::read_optimizer(config_.optimizer);
   optim::ParamGroup group{.settings = settings, .slices = {}};
   for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
+    const bool sharded = is_sharded();
     group.slices.push_back(
-        {.name = slice_name(bucket), .param = buckets_->parameters(bucket), .grad = buckets_->gradients(bucket)});
+        {.name = slice_name(bucket),
+         .param = sharded ? buckets_->parameter_slice(bucket, world_.rank) : buckets_->parameters(bucket),
+         .grad = sharded ? buckets_->gradient_slice(bucket, world_.rank) : buckets_->gradients(bucket)});
   }
   optimizer_.emplace(std::vector<optim::ParamGroup>{std::move(group)});
+}
+
+std::vector<at::Tensor> Training::own_gradients() const {
+  std::vector<at::Tensor> out;
+  for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
+    out.push_back(is_sharded() ? buckets_->gradient_slice(bucket, world_.rank) : buckets_->gradients(bucket));
+  }
+  return out;
+}
+
+// Every rank has updated its slices.
+void Training::gather_parameters() {
+  std::vector<comm::Work> works;
+  for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
+    const at::Tensor& whole = buckets_->parameters(bucket);
+    works.push_back(world_.group->start(comm::all_gather(buckets_->parameter_slice(bucket, world_.rank), whole)));
+    ++before_.num_collectives;
+    before_.sent_bytes += static_cast<int64_t>(whole.nbytes()) / world_.size * (world_.size - 1);
+  }
+  const Span span({.name = "wait for parameters", .category = SpanCategory::kExposedWait});
+  const Stopwatch watch;
+  for (const comm::Work& work : works) work.wait();
+  before_.exposed_s += watch.elapsed_s();
 }
 
 bool Training::at_boundary() const {
@@ -279,12 +314,13 @@ StepInfo Training::update() {
   const Span span({.name = "optimizer", .category = SpanCategory::kOptimizer});
   if (!optimizer_) make_optimizer();
   StepInfo info{.exposed_comm_s = reducer_->totals().exposed_s - exposed_before_s};
-  grad_norm_ = needs_norm() ? global_norm(*buckets_, plan_->table) : GradientNorm();
+  grad_norm_ = needs_norm() ? global_norm(own_gradients(), sharers()) : GradientNorm();
   ++global_steps_;
   const int64_t skipped_before = skipped_steps_;
   apply(grad_norm_);
   info.updated = skipped_steps_ == skipped_before;
   info.lr = optimizer_->lr(0);
+  if (is_sharded()) gather_parameters();
   buckets_->forget_gradients();
   return info;
 }
@@ -340,17 +376,23 @@ EngineStateBytes Training::state_bytes() const {
   for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
     const int64_t elements = plan_->layout.bucket(bucket).used_elements();
     used += elements;
-    padded += plan_->layout.bucket(bucket).num_elements;
+    padded += plan_->layout.bucket(bucket).num_elements / (is_sharded() ? world_.size : 1);
     out.params += elements * buckets_->parameters(bucket).element_size();
     out.grads += elements * buckets_->gradients(bucket).element_size();
   }
-  out.optimizer = optimizer_ ? optimizer_->state_bytes() / padded * used : 0;
+  const int64_t owned = is_sharded() ? (used + world_.size - 1) / world_.size : used;
+  out.optimizer = optimizer_ ? optimizer_->state_bytes() / padded * owned : 0;
   return out;
 }
 
 NamedTensors Training::optimizer_state() {
   if (!optimizer_) make_optimizer();
-  return state_by_parameter(*optimizer_, *plan_);
+  return gather_state({*optimizer_, *plan_, sharers()});
+}
+
+void Training::set_optimizer_state(const NamedTensors& state) {
+  if (!optimizer_) make_optimizer();
+  set_state({*optimizer_, *plan_, sharers()}, state);
 }
 
 }  // namespace weft::engine

@@ -43,10 +43,16 @@ class Training {
   std::optional<EngineTuning> tuning() const;
   EngineStateBytes state_bytes() const;
   NamedTensors optimizer_state();
+  void set_optimizer_state(const NamedTensors& state);
 
  private:
   void lay_out(plan::LayoutOptions layout);
   void make_optimizer();
+  // Whether ranks own slices of the optimizer's state.
+  bool is_sharded() const { return plan::effective_stage(*plan_, plan_->options.stage) >= 1; }
+  comm::Group* sharers() const { return is_sharded() ? world_.group.get() : nullptr; }
+  std::vector<at::Tensor> own_gradients() const;
+  void gather_parameters();
   void run_backward(const at::Tensor& loss);
   void learn_order();
   void tune_buckets();

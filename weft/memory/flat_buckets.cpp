@@ -26,7 +26,9 @@ FlatBuckets::FlatBuckets(const plan::Plan& plan, std::vector<at::Tensor> paramet
   for (const auto& bucket : layout_.gradient_buckets()) {
     const auto device = model_[static_cast<size_t>(bucket.places.front().parameter)].device();
     const auto own_type = at::TensorOptions().dtype(scalar_type(bucket.dtype)).device(device);
-    parameters_.push_back(at::zeros({bucket.num_elements}, own_type));
+    parameters_.push_back(options.allocate_parameters
+                              ? options.allocate_parameters(bucket.num_elements, scalar_type(bucket.dtype))
+                              : at::zeros({bucket.num_elements}, own_type));
     gradients_.push_back(
         options.allocate_gradients(bucket.num_elements, scalar_type(gradient_dtype(plan.options, bucket))));
   }
@@ -35,6 +37,16 @@ FlatBuckets::FlatBuckets(const plan::Plan& plan, std::vector<at::Tensor> paramet
 at::Tensor FlatBuckets::view(const at::Tensor& flat, int parameter) const {
   const auto& place = layout_.place(parameter);
   return flat.narrow(0, place.begin, place.num_elements).view(shapes_[static_cast<size_t>(parameter)]);
+}
+
+at::Tensor FlatBuckets::parameter_slice(int bucket, int rank) const {
+  const int64_t size = layout_.bucket(bucket).slice_elements;
+  return parameters(bucket).narrow(0, rank * size, size);
+}
+
+at::Tensor FlatBuckets::gradient_slice(int bucket, int rank) const {
+  const int64_t size = layout_.bucket(bucket).slice_elements;
+  return gradients(bucket).narrow(0, rank * size, size);
 }
 
 at::Tensor FlatBuckets::parameter_view(int parameter) const {
@@ -123,21 +135,6 @@ void FlatBuckets::unpack_gradients(int bucket) {
   for (const auto& place : layout_.bucket(bucket).places) {
     auto& own = model_gradient(place.parameter);
     if (own.defined() && !own.is_sparse()) own.copy_(gradient_view(place.parameter));
-  }
-}
-
-void move_between(const plan::Layout& from_layout, const std::vector<at::Tensor>& from, const plan::Layout& into_layout,
-                  const std::vector<at::Tensor>& into) {
-  const at::NoGradGuard no_grad;
-  for (size_t bucket = 0; bucket < into.size(); ++bucket) {
-    for (const auto& place : into_layout.buckets[bucket].places) {
-      const auto& old_home = from_layout.home(place.parameter);
-      const auto& old_place = from_layout.place(place.parameter);
-      const auto& old_flat = from[static_cast<size_t>(old_home.bucket)];
-      into[bucket]
-          .narrow(0, place.begin, place.num_elements)
-          .copy_(old_flat.narrow(0, old_place.begin, old_place.num_elements));
-    }
   }
 }
 

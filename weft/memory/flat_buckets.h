@@ -27,8 +27,9 @@ namespace weft::memory {
 at::ScalarType scalar_type(plan::Dtype dtype);
 
 struct FlatOptions {
-  // Zeroed memory that the transport can reduce where it lies. Called once per gradient bucket, in order, on every rank.
+  // Zeroed memory that the transport can reduce or gather where it lies. Called once per bucket, in order, on every rank.
   std::function<at::Tensor(int64_t count, at::ScalarType type)> allocate_gradients;
+  std::function<at::Tensor(int64_t count, at::ScalarType type)> allocate_parameters = {};  // absent: plain memory
 };
 
 class FlatBuckets {
@@ -39,6 +40,9 @@ class FlatBuckets {
   int size() const { return static_cast<int>(gradients_.size()); }  // those with gradients
   const at::Tensor& parameters(int bucket) const { return parameters_[static_cast<size_t>(bucket)]; }
   const at::Tensor& gradients(int bucket) const { return gradients_[static_cast<size_t>(bucket)]; }
+  // Rank r's part of a bucket.
+  at::Tensor parameter_slice(int bucket, int rank) const;
+  at::Tensor gradient_slice(int bucket, int rank) const;
   // A parameter's own part of its bucket, in its shape.
   at::Tensor parameter_view(int parameter) const;
   at::Tensor gradient_view(int parameter) const;
@@ -73,10 +77,5 @@ class FlatBuckets {
   std::vector<at::Tensor> model_;                   // by parameter
   std::vector<at::Tensor> parameters_, gradients_;  // by bucket
 };
-
-// Copies what one layout holds into another of the same parameters, place by place: from[b] and into[b] are flat tensors of
-// each layout's bucket b. For a new layout in the middle of training.
-void move_between(const plan::Layout& from_layout, const std::vector<at::Tensor>& from, const plan::Layout& into_layout,
-                  const std::vector<at::Tensor>& into);
 
 }  // namespace weft::memory

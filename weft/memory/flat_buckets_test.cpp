@@ -114,17 +114,16 @@ TEST(FlatBuckets, PackedGradientsGoInAndComeBack) {
   EXPECT_FALSE(model.tensors[1].grad().defined());
 }
 
-TEST(MoveBetween, CarriesEveryParameterToItsNewPlace) {
+TEST(FlatBuckets, SlicesLieSideBySide) {
   auto model = three_parameters();
-  const auto one = plan_for(model.table), many = plan_for(model.table, 1);
-  FlatBuckets from(one, model.tensors, plain_memory()), into(many, model.tensors, plain_memory());
-  from.lay_in();
-  std::vector<at::Tensor> source, target;
-  for (int bucket = 0; bucket < from.size(); ++bucket) source.push_back(from.parameters(bucket));
-  for (int bucket = 0; bucket < into.size(); ++bucket) target.push_back(into.parameters(bucket));
-  ASSERT_NE(source.size(), target.size());
-  move_between(from.layout(), source, into.layout(), target);
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(into.parameter_view(i), from.parameter_view(i)));
+  FlatBuckets buckets(plan_for(model.table), model.tensors, plain_memory());
+  const int64_t size = buckets.layout().bucket(0).slice_elements;
+  ASSERT_EQ(buckets.gradients(0).numel(), 2 * size);
+  buckets.gradient_slice(0, 1).fill_(1);
+  EXPECT_EQ(buckets.gradients(0).slice(0, 0, size).sum().item<float>(), 0);
+  EXPECT_EQ(buckets.gradients(0).sum().item<float>(), static_cast<float>(size));
+  buckets.parameter_slice(0, 0).fill_(2);
+  EXPECT_EQ(buckets.parameters(0).sum().item<float>(), 2 * static_cast<float>(size));
 }
 
 }  // namespace

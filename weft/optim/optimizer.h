@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/optim/core/exact_sum.h"
 #include "weft/optim/core/optimizer_settings.h"
 #include "weft/optim/core/schedule.h"
 
@@ -88,8 +89,8 @@ class Optimizer {
   at::Tensor num_left_out_;  // fp32, on the device; undefined: none was asked for
 };
 
-// The sum of the squares of all elements, in double. On the CPU in the order of kernels.h, whatever the number of
-// threads; elsewhere as torch adds, after waiting for the device. Not finite where an element is not.
-double sum_of_squares(const at::Tensor& grad);
+// The sum of the squares of all elements, in blocks of kernels.h, the blocks without rounding: the bits do not depend on
+// threads, nor on how a gradient is cut, at multiples of kSumBlock. Not finite where an element is not. Requires: on the CPU.
+ExactSum sum_of_squares(const at::Tensor& grad);
 
 }  // namespace weft::optim

@@ -1,5 +1,6 @@
 // The CPU: slices through the kernels of optim/core, cut into blocks for torch's threads.
-#include <ATen/ops/linalg_vector_norm.h>
+#include <array>
+#include <mutex>
 
 #include "weft/optim/core/kernels.h"
 #include "weft/optim/optimizer_impl.h"
@@ -41,18 +42,6 @@ struct Step {
   void operator()(const LionSettings& s) const { update(kernels().lion, lion_factors(s), whole); }
 };
 
-double sum_on_cpu(const at::Tensor& grad) {
-  const auto count = static_cast<size_t>(grad.numel());
-  const auto* const bytes = static_cast<const std::byte*>(grad.const_data_ptr());
-  const Element type = element_of(grad);
-  std::vector<double> sums(num_sum_blocks(count));
-  static_assert(kThreadBlock % kSumBlock == 0);
-  for_blocks(count, kThreadBlock, [&](size_t first, size_t size) {
-    kernels().sums_of_squares(bytes + first * element_bytes(type), type, size, &sums[first / kSumBlock]);
-  });
-  return add_in_order(sums);
-}
-
 }  // namespace
 
 void step_with_kernels(const UpdateSettings& settings, std::vector<SliceState>& slices, double grad_scale,
@@ -63,10 +52,22 @@ void step_with_kernels(const UpdateSettings& settings, std::vector<SliceState>& 
   }
 }
 
-double sum_of_squares(const at::Tensor& grad) {
-  if (grad.is_cpu()) return sum_on_cpu(grad);
-  const auto norm = at::linalg_vector_norm(grad, 2, {}, false, at::kDouble).item<double>();
-  return norm * norm;
+ExactSum sum_of_squares(const at::Tensor& grad) {
+  const auto count = static_cast<size_t>(grad.numel());
+  const auto* const bytes = static_cast<const std::byte*>(grad.const_data_ptr());
+  const Element type = element_of(grad);
+  static_assert(kThreadBlock % kSumBlock == 0);
+  ExactSum total;
+  std::mutex mutex;
+  for_blocks(count, kThreadBlock, [&](size_t first, size_t size) {
+    std::array<double, num_sum_blocks(kThreadBlock)> sums;
+    kernels().sums_of_squares(bytes + first * element_bytes(type), type, size, sums.data());
+    ExactSum part;
+    for (size_t i = 0; i < num_sum_blocks(size); ++i) part.add(sums[i]);
+    const std::scoped_lock lock(mutex);
+    total.add(part);
+  });
+  return total;
 }
 
 }  // namespace weft::optim

@@ -190,12 +190,15 @@ TEST(SumOfSquares, DoesNotDependOnThreads) {
   const at::Tensor grad = at::randn({500'003});
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
-  const double one = sum_of_squares(grad);
+  const double one = sum_of_squares(grad).value();
   at::set_num_threads(3);
-  EXPECT_EQ(sum_of_squares(grad), one);
+  EXPECT_EQ(sum_of_squares(grad).value(), one);
   at::set_num_threads(threads);
   EXPECT_NEAR(one, grad.to(at::kDouble).square().sum().item<double>(), 1e-9 * one);
-  EXPECT_EQ(sum_of_squares(at::zeros({0})), 0);
+  EXPECT_EQ(sum_of_squares(at::zeros({0})).value(), 0);
+  ExactSum cut = sum_of_squares(grad.slice(0, 0, 32 * 77));
+  cut.add(sum_of_squares(grad.slice(0, 32 * 77)));
+  EXPECT_EQ(cut.value(), one);
 }
 
 }  // namespace

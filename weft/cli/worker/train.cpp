@@ -208,18 +208,21 @@ checkpoint::NamedTensors Training::full_state() {
 }
 
 void Training::restore() {
-  const auto step = store_->restore(full_state());
+  const auto state = full_state();
+  const auto step = store_->restore(state);
   if (!step) {
     log_info("nothing saved in ", o_.save_folder, " yet: starting from step 0");
     return;
   }
+  engine_->set_optimizer_state({state.begin() + static_cast<int64_t>(parameters_of(model_).size()), state.end()});
   first_step_ = last_saved_step_ = *step;
   log_info("resumed from step ", *step, " in ", o_.save_folder);
 }
 
 void Training::save(int64_t step) {
-  if (!store_ || last_saved_step_ == step || !leads()) return;
-  store_->save(step, full_state());
+  if (!store_ || last_saved_step_ == step) return;
+  const auto state = full_state();
+  if (leads()) store_->save(step, state);
   last_saved_step_ = step;
 }
 

@@ -84,10 +84,4 @@ std::span<const Kernels* const> all_kernels() {
 
 const Kernels& kernels() { return *all_kernels().back(); }
 
-double add_in_order(std::span<const double> block_sums) {
-  double sum = 0;
-  for (const double block : block_sums) sum += block;
-  return sum;
-}
-
 }  // namespace weft::optim

@@ -69,8 +69,9 @@ SgdFactors sgd_factors(const SgdSettings& settings, int64_t step);
 LionFactors lion_factors(const LionSettings& settings);
 
 // Sums of squares are taken in blocks of this many elements, in double. Within a block element i goes to lane i mod 16
-// in rising order; the lanes are then added pairwise, 8 apart, then 4, 2, 1. The result depends on nothing else.
-constexpr size_t kSumBlock = 4096;
+// in rising order; the lanes are then added pairwise, 8 apart, then 4, 2, 1. The result depends on nothing else. As long as the
+// borders of slices: whoever owns an element of a block owns all of it.
+constexpr size_t kSumBlock = 32;
 constexpr size_t num_sum_blocks(size_t count) { return (count + kSumBlock - 1) / kSumBlock; }
 
 struct Kernels {
@@ -86,8 +87,5 @@ struct Kernels {
 const Kernels& kernels();
 // All that this machine can run, the portable ones first.
 std::span<const Kernels* const> all_kernels();
-
-// Block sums into one, first to last.
-double add_in_order(std::span<const double> block_sums);
 
 }  // namespace weft::optim

@@ -168,16 +168,20 @@ WEFT_INLINE double block_sum(const float* __restrict x, size_t count) {
 }
 
 WEFT_INLINE void sum_all(const void* grad, Element type, size_t count, double* block_sums) {
-  float buffer[kSumBlock];
-  for (size_t first = 0; first < count; first += kSumBlock) {
+  constexpr size_t kAtOnce = 4096;
+  static_assert(kAtOnce % kSumBlock == 0);
+  float buffer[kAtOnce];
+  for (size_t first = 0; first < count; first += kAtOnce) {
     const size_t rest = count - first;
-    const size_t size = rest < kSumBlock ? rest : kSumBlock;
+    const size_t size = rest < kAtOnce ? rest : kAtOnce;
     const float* x = static_cast<const float*>(grad) + first;
     if (type != Element::kFloat32) {
       widen(buffer, grad, type, 1, first, size);
       x = buffer;
     }
-    block_sums[first / kSumBlock] = block_sum(x, size);
+    for (size_t i = 0; i < size; i += kSumBlock) {
+      *block_sums++ = block_sum(x + i, size - i < kSumBlock ? size - i : kSumBlock);
+    }
   }
 }
 
