@@ -30,6 +30,13 @@ class Sample:
     descriptors: int
 
 
+def children_of(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []  # it has ended
+
+
 def sample_of(pid: int, step: int) -> Sample:
     status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     return Sample(step, int(status["VmRSS"].split()[0]) * 1024, int(status["Threads"]), len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir())))
@@ -55,8 +62,7 @@ def soak(weft: pathlib.Path, steps: int, folder: pathlib.Path, deadline_s: float
         assert time.monotonic() < end, f"no end within {deadline_s} s"
         done = steps_done(folder / "runs" / "soak" / "metrics.csv")
         if done >= steps // 10:
-            ranks = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True, check=False).stdout.split()
-            for pid in map(int, ranks):
+            for pid in children_of(run.pid):
                 try:
                     samples.setdefault(pid, []).append(sample_of(pid, done))
                 except (OSError, KeyError):

@@ -11,6 +11,7 @@ import subprocess
 
 import pytest
 from rank_helpers import DEADLINE_S, eventually
+from soak import children_of
 
 STEPS = 12
 
@@ -156,8 +157,7 @@ def test_a_killed_rank_is_named_and_the_other_ends(build_dir, tiny, tmp_path):
                            cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     metrics = tmp_path / "runs" / "r" / "metrics.jsonl"
     eventually("some steps", lambda: metrics.exists() and len(metrics.read_text().splitlines()) > 5)
-    children = subprocess.run(["pgrep", "-P", str(run.pid)], capture_output=True, text=True, check=True).stdout.split()
-    os.kill(int(children[-1]), signal.SIGKILL)
+    os.kill(children_of(run.pid)[-1], signal.SIGKILL)
     _, err = run.communicate(timeout=DEADLINE_S)
     assert run.returncode == 128 + signal.SIGKILL, err
     assert "killed by SIGKILL" in err and "rank 1" in err
