@@ -82,7 +82,7 @@ TEST(Auto, IsAWrongValueWhereOnlyNullIsTaken) {
 }
 
 TEST(Auto, IsAValueWhereTheTableSaysSo) {
-  const Reading reading = read(R"({"weft": {"bucket": "auto", "transport": "auto"}})", world(1));
+  const Reading reading = read(R"({"train_batch_size": 1, "weft": {"bucket": "auto", "transport": "auto"}})", world(1));
   EXPECT_TRUE(reading.problems.empty());
   EXPECT_EQ(reading.resolved.weft.bucket, BucketSizes::kAuto);
   EXPECT_EQ(reading.resolved.weft.transport, Transport::kAuto);

@@ -12,7 +12,7 @@
 namespace weft::data {
 namespace {
 
-const SamplerOptions& checked(const SamplerOptions& options) {
+SamplerOptions checked(const SamplerOptions& options) {
   check(options);
   return options;
 }

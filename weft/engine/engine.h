@@ -67,6 +67,8 @@ class Engine {
   Engine(engine::ModelTensors model, config::Resolved config, World world,
          std::function<engine::ModelTensors()> look_again = {});
   ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
 

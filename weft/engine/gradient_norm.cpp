@@ -20,7 +20,7 @@ at::Tensor norm_there(const std::vector<at::Tensor>& parts, comm::Group* group) 
   for (const at::Tensor& part : parts) {
     norms.push_back(at::linalg_vector_norm(part, 2, at::OptionalIntArrayRef(), false, at::kDouble));
   }
-  const at::Tensor norm = at::linalg_vector_norm(at::stack(norms), 2);
+  at::Tensor norm = at::linalg_vector_norm(at::stack(norms), 2);
   if (group == nullptr) return norm;
   const at::Tensor squared = (norm * norm).view({1});
   group->all_reduce(squared);
@@ -56,7 +56,7 @@ double clip_factor(double norm, double limit) {
 }
 
 at::Tensor clip_factor(const at::Tensor& norm, double limit) {
-  const at::Tensor zero_or_nan = norm - norm;
+  const at::Tensor zero_or_nan = norm * 0;
   if (limit <= 0) return (zero_or_nan + 1).to(at::kFloat);
   return ((norm + kAgainstZero).reciprocal() * limit).clamp_max(1).add(zero_or_nan).to(at::kFloat);
 }

@@ -110,7 +110,7 @@ at::Tensor Reducer::on_the_wire(int bucket) {
   auto& wire = wires_[static_cast<size_t>(bucket)];
   if (!wire.defined()) {
     wire = gradients.is_cpu() ? group_.allocate(gradients.numel(), *settings_.wire)
-                              : at::zeros({gradients.numel()}, gradients.options().dtype(*settings_.wire));
+                              : at::zeros({gradients.numel()}, gradients.options().dtype(settings_.wire));
   }
   return wire;
 }

@@ -380,6 +380,7 @@ EngineStateBytes Training::state_bytes() const {
     out.params += elements * buckets_->parameters(bucket).element_size();
     out.grads += elements * buckets_->gradients(bucket).element_size();
   }
+  WEFT_CHECK_GT(padded, 0);
   const int64_t owned = is_sharded() ? (used + world_.size - 1) / world_.size : used;
   out.optimizer = optimizer_ ? optimizer_->state_bytes() / padded * owned : 0;
   return out;
