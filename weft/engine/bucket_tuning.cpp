@@ -14,6 +14,8 @@ namespace {
 
 constexpr int64_t kSmall = 1024, kLarge = 2 << 20;  // elements
 constexpr int kNumSmall = 9, kNumLarge = 3;
+// Buckets are updated as they come, so that all but the last are behind the wire.
+constexpr int64_t kLeastBuckets = 16;
 
 at::Tensor buffer(comm::Group& group, int64_t count, at::ScalarType type, at::Device device) {
   if (device.is_cpu()) return group.allocate(count, type);
@@ -47,7 +49,7 @@ std::vector<double> slowest(comm::Group& group, std::vector<double> mine_s, at::
 }
 
 plan::TuningInput input_of(const plan::Plan& plan, const std::vector<double>& ready_s, double backward_s) {
-  plan::TuningInput input{.backward_end_s = backward_s};
+  plan::TuningInput input{.backward_end_s = backward_s, .max_elements = plan.table.num_elements() / kLeastBuckets};
   const auto& order = plan.layout.ready_order;
   for (size_t i = 0; i < order.size(); ++i) {
     input.gradients.push_back({.ready_s = ready_s[i], .num_elements = plan.layout.place(order[i]).num_elements});

@@ -40,9 +40,10 @@ std::vector<int> once_each(std::vector<int> given, size_t num_parameters) {
 
 }  // namespace
 
-Reducer::Reducer(comm::Group& group, memory::FlatBuckets& buckets, ReduceSettings settings,
+Reducer::Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, ReduceSettings settings,
                  std::vector<int> num_arrivals)
-    : group_(group),
+    : lanes_(std::move(lanes)),
+      group_(*lanes_.front()),
       buckets_(buckets),
       settings_(settings),
       num_arrivals_(once_each(std::move(num_arrivals), buckets.layout().homes.size())),
@@ -132,8 +133,9 @@ void Reducer::start(int bucket) {
   if (group_.world() == 1) return;
   flight.started_ns = now_ns();
   const int64_t once_around = static_cast<int64_t>(data.nbytes()) / group_.world() * (group_.world() - 1);
-  flight.work = group_.start(settings_.scatter ? comm::reduce_scatter(data, own_slice(data), settings_.op)
-                                               : comm::all_reduce(data, settings_.op));
+  comm::Group& lane = *lanes_[static_cast<size_t>(bucket) % lanes_.size()];
+  flight.work = lane.start(settings_.scatter ? comm::reduce_scatter(data, own_slice(data), settings_.op)
+                                             : comm::all_reduce(data, settings_.op));
   ++totals_.num_collectives;
   totals_.sent_bytes += settings_.scatter ? once_around : 2 * once_around;
 }
@@ -170,10 +172,21 @@ void Reducer::record(int bucket, const Flight& flight) const {
                .end_ns = finished_ns > 0 ? finished_ns : now_ns()});
 }
 
-void Reducer::wait() {
-  const Span span({.name = "wait for gradients", .category = SpanCategory::kExposedWait});
-  const Stopwatch watch;
-  for (int bucket = 0; bucket < buckets_.size(); ++bucket) finish(bucket);
+void Reducer::wait(const std::function<void(int bucket)>& arrived) {
+  OpenSpan span = begin_span({.name = "wait for gradients", .category = SpanCategory::kExposedWait});
+  Stopwatch watch;
+  for (int bucket = 0; bucket < buckets_.size(); ++bucket) {
+    finish(bucket);
+    if (!arrived) continue;
+    span.end();
+    if (group_.world() > 1) totals_.exposed_s += watch.elapsed_s();
+    arrived(bucket);
+    watch.restart();
+    if (bucket + 1 < buckets_.size()) {
+      span = begin_span({.name = "wait for gradients", .category = SpanCategory::kExposedWait});
+    }
+  }
+  span.end();
   if (group_.world() > 1) totals_.exposed_s += watch.elapsed_s();
 }
 

@@ -10,11 +10,14 @@
 //   reducer.end_backward();
 //   reducer.wait();                   // the buckets hold the reduced gradients; with `scatter`, this rank's slices of them do
 //
-// Ownership: borrows the group and the buckets. Threads: one at a time; note() comes on the thread that runs backward.
+// Several lanes are groups of the same ranks that take buckets in turn: while one waits for the other end, another fills the wire.
+//
+// Ownership: borrows the groups and the buckets. Threads: one at a time; note() comes on the thread that runs backward.
 // Failure: Error(kBug) for a gradient that comes when its bucket has left, or when nobody expects one; PeerLost.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -50,7 +53,8 @@ struct ReduceTotals {
 class Reducer {
  public:
   // num_arrivals: how often a parameter's gradient comes in one backward, by parameter; empty: once.
-  Reducer(comm::Group& group, memory::FlatBuckets& buckets, ReduceSettings settings,
+  // Requires: at least one lane.
+  Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, ReduceSettings settings,
           std::vector<int> num_arrivals = {});
 
   struct Backward {
@@ -60,7 +64,8 @@ class Reducer {
   void begin(Backward how);
   void note(int parameter);
   void end_backward();
-  void wait();
+  // `arrived` is called for each bucket, in order, as soon as its gradients are there and while later ones are on their way.
+  void wait(const std::function<void(int bucket)>& arrived = {});
   // Backward has thrown. Whether collectives are under way that peers will miss.
   bool abandon();
 
@@ -83,7 +88,8 @@ class Reducer {
   at::Tensor own_slice(const at::Tensor& bucket) const;
   at::Tensor reduced(const at::Tensor& bucket) const;
 
-  comm::Group& group_;
+  const std::vector<comm::Group*> lanes_;
+  comm::Group& group_;  // the first of them
   memory::FlatBuckets& buckets_;
   const ReduceSettings settings_;
   const std::vector<int> num_arrivals_;

@@ -5,6 +5,7 @@
 #include <c10/core/GradMode.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "weft/base/check.h"
 #include "weft/base/error.h"
@@ -36,6 +37,16 @@ NamedTensors copy_of(NamedTensors tensors) {
   return tensors;
 }
 
+// A network has two ends and a way between: two collectives at once keep it full. Memory has not.
+std::vector<std::shared_ptr<comm::Group>> lanes_of(const World& world) {
+  std::vector<std::shared_ptr<comm::Group>> lanes = {world.group};
+  if (world.size == 1 || world.group->transport() != "gloo") return lanes;
+  std::vector<int> all(static_cast<size_t>(world.size));
+  std::iota(all.begin(), all.end(), 0);
+  lanes.push_back(world.group->split(all, "second lane"));
+  return lanes;
+}
+
 [[noreturn]] void throw_dead(const std::string& why, int rank) {
   throw Error(ErrorKind::kBug, {.title = "this engine cannot go on",
                                 .what = why,
@@ -61,6 +72,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, std
   check_agreement(*world_.group, describe(*plan_, shared_settings(config_)), device_);
   broadcast_model(*world_.group, model_);
   schedule_ = optim::read_schedule(config_.scheduler);
+  lanes_ = lanes_of(world_);
   wants_tuning_ = config_.weft.bucket == config::BucketSizes::kAuto && world_.size > 1 && plan_->options.overlap;
   step_began_ns_ = now_ns();
   lay_out(plan_->options.layout);
@@ -108,7 +120,9 @@ void Training::lay_out(plan::LayoutOptions layout) {
     num_arrivals = reducer_->log().num_arrivals;
     for (int& count : num_arrivals) count = std::max(count, 1);
   }
-  auto reducer = std::make_unique<Reducer>(*world_.group, *buckets, settings, std::move(num_arrivals));
+  std::vector<comm::Group*> lanes;
+  for (const auto& lane : lanes_) lanes.push_back(lane.get());
+  auto reducer = std::make_unique<Reducer>(std::move(lanes), *buckets, settings, std::move(num_arrivals));
   reducer_ = std::move(reducer);
   buckets_ = std::move(buckets);
   if (!state) return;
@@ -304,33 +318,54 @@ StepInfo Training::step() {
 bool Training::needs_norm() const { return config_.gradient_clipping > 0; }
 
 StepInfo Training::update() {
-  const double exposed_before_s = reducer_->totals().exposed_s;
+  if (!optimizer_) make_optimizer();
+  const double exposed_before_s = totals().exposed_comm_s;
+  const int64_t skipped_before = skipped_steps_;
+  ++global_steps_;
   try {
-    reducer_->wait();
+    if (needs_norm()) {
+      reducer_->wait();
+      update_clipped();
+    } else {
+      update_as_they_come();
+    }
+    if (is_sharded()) gather_parameters();
   } catch (const std::exception& error) {
     dead_ = error.what();
     throw;
   }
-  const Span span({.name = "optimizer", .category = SpanCategory::kOptimizer});
-  if (!optimizer_) make_optimizer();
-  StepInfo info{.exposed_comm_s = reducer_->totals().exposed_s - exposed_before_s};
-  grad_norm_ = needs_norm() ? global_norm(own_gradients(), sharers()) : GradientNorm();
-  ++global_steps_;
-  const int64_t skipped_before = skipped_steps_;
-  apply(grad_norm_);
-  info.updated = skipped_steps_ == skipped_before;
-  info.lr = optimizer_->lr(0);
-  if (is_sharded()) gather_parameters();
   buckets_->forget_gradients();
-  return info;
+  return {.updated = skipped_steps_ == skipped_before,
+          .lr = optimizer_->lr(0),
+          .exposed_comm_s = totals().exposed_comm_s - exposed_before_s};
+}
+
+void Training::update_clipped() {
+  const Span span({.name = "optimizer", .category = SpanCategory::kOptimizer});
+  grad_norm_ = global_norm(own_gradients(), sharers());
+  apply(grad_norm_);
+}
+
+// Nobody has to know all gradients first: a bucket is updated while later ones are on their way.
+void Training::update_as_they_come() {
+  follow_schedule();
+  optimizer_->begin_step();
+  reducer_->wait([this](int bucket) {
+    const Span span({.name = "optimizer", .category = SpanCategory::kOptimizer, .bucket = bucket});
+    optimizer_->step_slice(0, static_cast<size_t>(bucket));
+  });
+}
+
+// Without a schedule the rate is whatever was set last.
+void Training::follow_schedule() {
+  if (!std::holds_alternative<optim::FixedLr>(schedule_)) optimizer_->follow(schedule_);
 }
 
 void Training::apply(const GradientNorm& norm) {
   const bool known = !norm.on_device().defined();
   if (known && !std::isfinite(norm.value())) return skip();
   skipped_in_a_row_ = 0;
-  // Without a schedule the rate is whatever was set last.
-  if (!std::holds_alternative<optim::FixedLr>(schedule_)) optimizer_->follow(schedule_);
+  follow_schedule();
   if (known) return optimizer_->step(clip_factor(norm.value(), config_.gradient_clipping));
   optimizer_->step(clip_factor(norm.on_device(), config_.gradient_clipping));
 }

@@ -64,6 +64,9 @@ class Training {
   void check_parameters();
   void check_still_the_model();
   StepInfo update();
+  void update_clipped();
+  void update_as_they_come();
+  void follow_schedule();
   void apply(const GradientNorm& norm);
   void skip();
   std::vector<at::Tensor> parameter_tensors() const;
@@ -77,6 +80,7 @@ class Training {
   const at::Device device_;
   std::optional<plan::Plan> plan_;
   std::unique_ptr<memory::FlatBuckets> buckets_;
+  std::vector<std::shared_ptr<comm::Group>> lanes_;
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<GradientHooks> hooks_;
   std::optional<optim::Optimizer> optimizer_;

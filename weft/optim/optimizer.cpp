@@ -89,13 +89,22 @@ Optimizer::Optimizer(std::vector<ParamGroup> groups) : step_(at::zeros({}, at::k
 }
 
 void Optimizer::step(double grad_scale) {
+  begin_step();
   const at::NoGradGuard no_grad;
-  step_.add_(1);
-  const int64_t count = num_steps();
   for (Group& group : groups_) {
-    step_with_kernels(group.settings, group.on_cpu, grad_scale, count);
-    if (!group.elsewhere.empty()) step_with_torch(group.settings, group.elsewhere, {.value = grad_scale}, count);
+    step_with_kernels(group.settings, group.on_cpu, grad_scale, num_steps());
+    if (!group.elsewhere.empty()) step_with_torch(group.settings, group.elsewhere, {.value = grad_scale}, num_steps());
   }
+}
+
+void Optimizer::begin_step() { step_.add_(1); }
+
+void Optimizer::step_slice(size_t group, size_t slice, double grad_scale) {
+  const at::NoGradGuard no_grad;
+  Group& owner = groups_.at(group);
+  const auto [cpu, place] = owner.order.at(slice);
+  if (cpu) return step_with_kernels(owner.settings, {&owner.on_cpu[place], 1}, grad_scale, num_steps());
+  step_with_torch(owner.settings, {&owner.elsewhere[place], 1}, {.value = grad_scale}, num_steps());
 }
 
 void Optimizer::step(const at::Tensor& grad_scale) {

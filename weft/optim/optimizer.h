@@ -51,7 +51,10 @@ class Optimizer {
   // One update. `grad_scale` multiplies every gradient first. On other devices than the CPU gradients are overwritten
   // with their scaled values where it is not 1.
   void step(double grad_scale = 1);
-  // The same with a factor that the device still computes: one fp32 element there. Where it turns out not to be finite
+  // The same slice by slice, as their gradients come: begin_step() once, then every slice of every group, in any order.
+  void begin_step();
+  void step_slice(size_t group, size_t slice, double grad_scale = 1);
+  // A whole one with a factor that the device still computes: one fp32 element there. Where it turns out not to be finite
   // nothing is updated. Nobody waits for it (Lion excepted). Requires: no slice on the CPU.
   void step(const at::Tensor& grad_scale);
   // How many of those turned out so. Waits for the device.

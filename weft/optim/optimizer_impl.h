@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "weft/optim/optimizer.h"
@@ -10,8 +11,7 @@
 namespace weft::optim {
 
 // Requires: slices on the CPU, checked shapes. `step` counts from 1.
-void step_with_kernels(const UpdateSettings& settings, std::vector<SliceState>& slices, double grad_scale,
-                       int64_t step);
+void step_with_kernels(const UpdateSettings& settings, std::span<SliceState> slices, double grad_scale, int64_t step);
 
 // What gradients are multiplied by on a device: a number, or a tensor there that nobody has looked at yet.
 struct TorchScale {
@@ -22,8 +22,7 @@ struct TorchScale {
 };
 
 // Any device, the same one for all slices. `step` counts those left out too.
-void step_with_torch(const UpdateSettings& settings, std::vector<SliceState>& slices, const TorchScale& by,
-                     int64_t step);
+void step_with_torch(const UpdateSettings& settings, std::span<SliceState> slices, const TorchScale& by, int64_t step);
 
 Element element_of(const at::Tensor& tensor);
 

@@ -44,8 +44,7 @@ struct Step {
 
 }  // namespace
 
-void step_with_kernels(const UpdateSettings& settings, std::vector<SliceState>& slices, double grad_scale,
-                       int64_t step) {
+void step_with_kernels(const UpdateSettings& settings, std::span<SliceState> slices, double grad_scale, int64_t step) {
   for (const SliceState& state : slices) {
     const Slice whole = slice_of(state, grad_scale);
     std::visit(Step{whole, step}, settings);

@@ -23,7 +23,7 @@ struct Lists {
 };
 
 // The fused kernels want gradients of the parameters' type, so those of another are widened into memory of their own.
-Lists lists_of(const std::vector<SliceState>& slices) {
+Lists lists_of(std::span<const SliceState> slices) {
   Lists out;
   for (const SliceState& state : slices) {
     out.params.push_back(state.slice.param);
@@ -87,8 +87,7 @@ struct Step {
 
 }  // namespace
 
-void step_with_torch(const UpdateSettings& settings, std::vector<SliceState>& slices, const TorchScale& by,
-                     int64_t step) {
+void step_with_torch(const UpdateSettings& settings, std::span<SliceState> slices, const TorchScale& by, int64_t step) {
   Lists lists = lists_of(slices);
   std::visit(Step{lists, by, step}, settings);
   for (const SliceState& state : slices) {

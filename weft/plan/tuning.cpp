@@ -33,6 +33,7 @@ void check(const TuningInput& input) {
   if (!is_time(input.link.latency_s) || !(input.link.bytes_per_s >= 1) || !std::isfinite(input.link.bytes_per_s))
     refuse("a link needs a latency, and a rate of a byte per second at least",
            cat(input.link.latency_s, " s, ", input.link.bytes_per_s, " bytes/s"));
+  if (input.max_elements < 0) refuse("a bucket must hold something", cat(input.max_elements, " elements at most"));
   if (input.bytes_per_element < 1 || input.bytes_per_element > 8)
     refuse("an element has 1 to 8 bytes", cat(input.bytes_per_element, " bytes"));
   if (!is_time(input.backward_end_s)) refuse("not a time", cat("backward ends at ", input.backward_end_s, " s"));
@@ -54,18 +55,20 @@ class Model {
       elements_.push_back(elements_.back() + static_cast<double>(gradient.num_elements));
     }
     for (double& sum : elements_) sum *= s_per_element;
+    if (input.max_elements > 0) most_s_ = static_cast<double>(input.max_elements) * s_per_element;
   }
 
   size_t size() const { return ready_s_.size() - 1; }
   double ready_s(size_t i) const { return ready_s_[i]; }
   double backward_end_s() const { return end_s_; }
+  bool may_be_one(size_t from, size_t to) const { return to - from == 1 || elements_[to] - elements_[from] <= most_s_; }
   double cost_s(size_t from, size_t to) const { return latency_s_ + (elements_[to] - elements_[from]); }
   double finish_s(double previous_s, size_t from, size_t to) const {
     return std::max(previous_s, ready_s_[to]) + cost_s(from, to);
   }
 
  private:
-  double latency_s_, end_s_;
+  double latency_s_, end_s_, most_s_ = std::numeric_limits<double>::infinity();
   std::vector<double> ready_s_ = {0.0};
   std::vector<double> elements_ = {0.0};  // then in seconds on the wire
 };
@@ -74,7 +77,9 @@ double earliest_finish_s(const Model& model) {
   std::vector<double> finish_s(model.size() + 1, std::numeric_limits<double>::infinity());
   finish_s[0] = 0;
   for (size_t i = 1; i <= model.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) finish_s[i] = std::min(finish_s[i], model.finish_s(finish_s[j], j, i));
+    for (size_t j = 0; j < i; ++j) {
+      if (model.may_be_one(j, i)) finish_s[i] = std::min(finish_s[i], model.finish_s(finish_s[j], j, i));
+    }
   }
   return finish_s.back();
 }
@@ -86,7 +91,9 @@ std::vector<int> fewest_boundaries(const Model& model, double deadline_s) {
   std::vector<int> boundaries;
   for (size_t end = model.size(); end > 0;) {
     size_t begin = end - 1;
-    while (begin > 0 && model.ready_s(end) + model.cost_s(begin - 1, end) <= deadline_s) --begin;
+    while (begin > 0 && model.may_be_one(begin - 1, end) &&
+           model.ready_s(end) + model.cost_s(begin - 1, end) <= deadline_s)
+      --begin;
     deadline_s -= model.cost_s(begin, end);
     if (begin > 0) boundaries.push_back(static_cast<int>(begin));
     end = begin;

@@ -40,6 +40,8 @@ struct TuningInput {
   double backward_end_s = 0;
   int64_t bytes_per_element = 4;
   LinkCost link = {};
+  // No bucket of several gradients has more, so that what is done with a bucket on arrival can hide behind the next; 0: any.
+  int64_t max_elements = 0;
 };
 
 struct Tuning {

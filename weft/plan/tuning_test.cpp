@@ -63,6 +63,17 @@ TEST(Tuning, AmongEqualCutsTheFewestBucketsWin) {
   EXPECT_TRUE(tune_buckets(in_seconds({{1, 1}, {2, 1}, {3, 1}}, 1000, 1)).boundaries.empty());
 }
 
+TEST(Tuning, NoBucketIsLargerThanAllowedUnlessOneGradientIs) {
+  TuningInput input{.backward_end_s = 1, .bytes_per_element = 4, .link = {.latency_s = 0, .bytes_per_s = 4}};
+  for (const int64_t elements : {1, 1, 1, 9, 1, 1, 1, 1})
+    input.gradients.push_back({.ready_s = 0, .num_elements = elements});
+  EXPECT_TRUE(tune_buckets(input).boundaries.empty());
+  input.max_elements = 2;
+  const Tuning tuned = tune_buckets(input);
+  EXPECT_EQ(tuned.boundaries, (std::vector<int>{1, 3, 4, 6}));
+  EXPECT_DOUBLE_EQ(tuned.exposed_s, 15) << "nothing is lost by it without latency";
+}
+
 TEST(Tuning, GradientsWithoutElementsCostNothing) {
   const Tuning tuning = tune_buckets(in_seconds({{1, 0}, {2, 0}, {3, 5}}, 3, 1));
   EXPECT_TRUE(tuning.boundaries.empty());
