@@ -20,6 +20,7 @@ import pathlib
 import shlex
 import sys
 import tempfile
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -84,6 +85,12 @@ registered under another.
 """
 
 
+def page_of(text: str) -> str:
+    """Lines that fit a page; rows of tables cannot be broken."""
+    fold = textwrap.TextWrapper(width=150, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(line if len(line) <= 160 or line.startswith("|") else fold.fill(line) for line in text.split("\n"))
+
+
 def command_line(program: str, words: list[str]) -> str:
     """What to type to have this again; where the result is written to is not part of it."""
     kept = [word for i, word in enumerate(words) if word != "--results" and (i == 0 or words[i - 1] != "--results")]
@@ -115,7 +122,7 @@ def main() -> None:
     print(json.dumps({"schema": 1, **result}, indent=2) if o.json else text)
     if o.results:
         path = o.results / f"data_parallel_n{o.world}_{datetime.date.today():%Y%m%d}.md"
-        path.write_text(text)
+        path.write_text(page_of(text))
         progress(f"wrote {path}")
 
 

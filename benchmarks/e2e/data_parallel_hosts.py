@@ -24,7 +24,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from benchmarks.e2e.data_parallel import command_line, parser_for  # noqa: E402
+from benchmarks.e2e.data_parallel import command_line, page_of, parser_for  # noqa: E402
 from benchmarks.e2e.rate_plot import Line, rate_plot  # noqa: E402
 from benchmarks.e2e.train_vs_torch import machine_name, num_params, progress, write_init  # noqa: E402
 from benchmarks.peers.contenders import (TORCH_ALONE, TORCH_BF16, TORCH_DDP, WEFT_ALONE, WEFT_APART, Contender, Place, run_round,  # noqa: E402
@@ -158,7 +158,7 @@ def plot_of(result: dict) -> str:
 def write_results(o: argparse.Namespace, result: dict, command: str) -> None:
     stem = f"data_parallel_hosts_n{len(o.hosts)}_{datetime.date.today():%Y%m%d}"
     (o.results / f"{stem}.svg").write_text(plot_of(result))
-    (o.results / f"{stem}.md").write_text(report(o, result, command, f"{stem}.svg"))
+    (o.results / f"{stem}.md").write_text(page_of(report(o, result, command, f"{stem}.svg")))
     progress(f"wrote {o.results / stem}.md and .svg")
 
 

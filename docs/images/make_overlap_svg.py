@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Draws a few steps of a run from its timeline: what each rank computes, which buckets are on their way, where it waits.
 
-    weft train -n 2 ... --trace --name overlap
-    docs/images/make_overlap_svg.py runs/overlap/trace.json --steps 20-21 > docs/images/overlap.svg
+    weft run --hosts a,b -- weft train ... --trace --name overlap
+    docs/images/make_overlap_svg.py runs/overlap/trace/trace.rank_*.json --steps 20-21 > docs/images/overlap.svg
+
+Files of several hosts fit together only where those share a clock, as the hosts of tools/netlab do.
 """
 
 from __future__ import annotations
@@ -14,6 +16,12 @@ import pathlib
 WIDTH, LEFT, ROW, GAP, TOP = 1100, 150, 26, 14, 64
 COLOURS = {"data": "#b6bcc4", "forward": "#5b8def", "backward": "#2f5fbf", "optimizer": "#7d5fb2", "reduce": "#e08a2e", "exposed_wait": "#c8372d"}
 ROWS = [("compute", ("data", "forward", "backward", "optimizer")), ("buckets", ("reduce",)), ("waits", ("exposed_wait",))]
+
+
+def on_one_clock(trace: list[dict]) -> list[dict]:
+    """Times since the clock's zero rather than since the file's origin."""
+    origin_us = next((e["args"]["origin_ns"] for e in trace if e["name"] == "weft_trace"), 0) / 1000
+    return [{**e, "ts": e["ts"] + origin_us} if "ts" in e else e for e in trace]
 
 
 def spans(trace: list[dict], rank: int, categories: tuple[str, ...], begin: float, end: float) -> list[dict]:
@@ -59,11 +67,12 @@ def picture(trace: list[dict], first: int, last: int) -> str:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("trace", type=pathlib.Path)
+    options.add_argument("traces", type=pathlib.Path, nargs="+")
     options.add_argument("--steps", default="20-21")
     o = options.parse_args()
     first, last = map(int, o.steps.split("-"))
-    print(picture(json.loads(o.trace.read_text()), first, last), end="")
+    events = [event for path in o.traces for event in on_one_clock(json.loads(path.read_text()))]
+    print(picture(events, first, last), end="")
 
 
 if __name__ == "__main__":
