@@ -1,5 +1,7 @@
 #include "weft/comm/group.h"
 
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 
 #include "weft/base/error.h"
@@ -35,6 +37,11 @@ void Group::read(int, const at::Tensor&, const at::Tensor&) {
                                 .what = "",
                                 .where = cat("group ", name_),
                                 .fix = "ask one_sided() first, and use send and recv where it is false"});
+}
+
+at::Tensor allocate_on(Group& group, c10::Device device, int64_t count, at::ScalarType type) {
+  if (device.is_cpu()) return group.allocate(count, type);
+  return at::zeros({count}, at::TensorOptions().dtype(type).device(device));
 }
 
 int rank_among(const std::vector<int>& ranks, const Group& group) {

@@ -8,7 +8,7 @@
 //   work.wait();
 //
 // All ranks make the same calls in the same order (send, recv and read apart). Transports and wrappers implement launch()
-// and allocate_on(); everything else is here, once. On CUDA, calls are ordered behind what the current stream has been given
+// and allocate(); everything else is here, once. On CUDA, calls are ordered behind what the current stream has been given
 // and run on a stream of their own.
 //
 // Ownership: shared; a wrapper owns what it wraps. Threads: calls from one thread at a time. Failure: PeerLost (peer_lost.h)
@@ -89,6 +89,9 @@ class Group {
   const double deadline_s_;
   uint64_t sequence_ = 0;
 };
+
+// A flat zeroed tensor on `device` for this group's calls: of allocate() where that is the host, else the device's own memory.
+at::Tensor allocate_on(Group& group, c10::Device device, int64_t count, at::ScalarType type);
 
 // "3" -> rank of ours among `ranks`; an Error when we are not among them, or one is named twice or out of range.
 int rank_among(const std::vector<int>& ranks, const Group& group);

@@ -110,8 +110,7 @@ void HierarchicalGroup::make_lanes() {
       lanes_.push_back(flat_->split(layout_.leaders(), cat("leaders ", lane)));
     }
   } catch (const PeerLost& lost) {
-    Loss loss = lost.loss();
-    loss.rank = layout_.leaders()[static_cast<size_t>(loss.rank)];
+    Loss loss = renumbered(lost.loss(), layout_.leaders());
     loss.group = name();
     throw PeerLost(std::move(loss));
   }
@@ -126,10 +125,11 @@ void HierarchicalGroup::execute(const Collective& call, uint64_t /*sequence*/, D
 }
 
 Loss HierarchicalGroup::in_our_numbers(Loss found) const {
-  const auto rank = static_cast<size_t>(found.rank);
-  if (local_ && found.group == local_->name()) found.rank = layout_.ranks_of(host_)[rank];
-  for (const auto& lane : lanes_) {
-    if (found.group == lane->name()) found.rank = layout_.leaders()[rank];
+  const auto in_lane = [&](const auto& lane) { return found.group == lane->name(); };
+  if (local_ && found.group == local_->name()) {
+    found = renumbered(std::move(found), layout_.ranks_of(host_));
+  } else if (std::any_of(lanes_.begin(), lanes_.end(), in_lane)) {
+    found = renumbered(std::move(found), layout_.leaders());
   }
   found.group = name();
   return found;

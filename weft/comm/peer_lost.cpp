@@ -30,6 +30,11 @@ ErrorText text_of(const Loss& loss) {
 
 }  // namespace
 
+Loss renumbered(Loss loss, const std::vector<int>& ranks) {
+  loss.rank = ranks.at(static_cast<size_t>(loss.rank));
+  return loss;
+}
+
 PeerLost::PeerLost(Loss loss) : Error(ErrorKind::kEnvironment, text_of(loss)), loss_(std::move(loss)) {}
 
 }  // namespace weft::comm

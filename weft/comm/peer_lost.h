@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "weft/base/error.h"
 
@@ -24,6 +25,9 @@ struct Loss {
   std::string group;
   std::string detail;  // more, in words; may be empty
 };
+
+// The same, where rank i of its group is ranks[i].
+Loss renumbered(Loss loss, const std::vector<int>& ranks);
 
 class PeerLost : public Error {
  public:

@@ -116,9 +116,7 @@ std::shared_ptr<Group> make_inside_host(const ShmGroupSpec& spec, const std::vec
   try {
     return make_shm_group(spec);
   } catch (const PeerLost& lost) {
-    Loss loss = lost.loss();
-    loss.rank = ranks.at(static_cast<size_t>(loss.rank));
-    throw PeerLost(std::move(loss));
+    throw PeerLost(renumbered(lost.loss(), ranks));
   }
 }
 
