@@ -1,7 +1,6 @@
 #include "weft/engine/bucket_tuning.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -16,11 +15,6 @@ constexpr int64_t kSmall = 1024, kLarge = 2 << 20;  // elements
 constexpr int kNumSmall = 9, kNumLarge = 3;
 // Buckets are updated as they come, so that all but the last are behind the wire.
 constexpr int64_t kLeastBuckets = 16;
-
-at::Tensor buffer(comm::Group& group, int64_t count, at::ScalarType type, at::Device device) {
-  if (device.is_cpu()) return group.allocate(count, type);
-  return at::zeros({count}, at::TensorOptions().dtype(type).device(device));
-}
 
 double time_once_s(comm::Group& group, const at::Tensor& data) {
   group.barrier();
@@ -70,7 +64,7 @@ std::vector<int> boundaries_of(const plan::Layout& layout) {
 }  // namespace
 
 plan::LinkCost measure_link(comm::Group& group, at::ScalarType wire, at::Device device) {
-  const at::Tensor small = buffer(group, kSmall, wire, device), large = buffer(group, kLarge, wire, device);
+  const at::Tensor small = allocate_on(group, device, kSmall, wire), large = allocate_on(group, device, kLarge, wire);
   const double small_s = median_s(group, small, kNumSmall), large_s = median_s(group, large, kNumLarge);
   const auto more_bytes = static_cast<double>(large.nbytes() - small.nbytes());
   return {.latency_s = small_s, .bytes_per_s = more_bytes / std::max(large_s - small_s, 1e-9)};

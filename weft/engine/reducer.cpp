@@ -1,6 +1,5 @@
 #include "weft/engine/reducer.h"
 
-#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -51,6 +50,10 @@ Reducer::Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, 
       wires_(static_cast<size_t>(buckets.size())) {
   log_.num_arrivals.assign(num_arrivals_.size(), 0);
   log_.last_s.assign(num_arrivals_.size(), 0);
+  for (const auto& bucket : buckets.layout().gradient_buckets()) {
+    per_bucket_.push_back(0);
+    for (const auto& place : bucket.places) per_bucket_.back() += num_arrivals_[static_cast<size_t>(place.parameter)];
+  }
 }
 
 void Reducer::begin(Backward how) {
@@ -59,12 +62,7 @@ void Reducer::begin(Backward how) {
   in_backward_ = true;
   next_ = 0;
   still_to_come_ = num_arrivals_;
-  missing_.assign(static_cast<size_t>(buckets_.size()), 0);
-  for (int bucket = 0; bucket < buckets_.size(); ++bucket) {
-    for (const auto& place : buckets_.layout().bucket(bucket).places) {
-      missing_[static_cast<size_t>(bucket)] += num_arrivals_[static_cast<size_t>(place.parameter)];
-    }
-  }
+  missing_ = per_bucket_;
   log_.order.clear();
   std::fill(log_.num_arrivals.begin(), log_.num_arrivals.end(), 0);
   since_begin_.restart();
@@ -109,10 +107,7 @@ at::Tensor Reducer::on_the_wire(int bucket) {
   const at::Tensor& gradients = buckets_.gradients(bucket);
   if (!settings_.wire || *settings_.wire == gradients.scalar_type()) return gradients;
   auto& wire = wires_[static_cast<size_t>(bucket)];
-  if (!wire.defined()) {
-    wire = gradients.is_cpu() ? group_.allocate(gradients.numel(), *settings_.wire)
-                              : at::zeros({gradients.numel()}, gradients.options().dtype(settings_.wire));
-  }
+  if (!wire.defined()) wire = allocate_on(group_, gradients.device(), gradients.numel(), *settings_.wire);
   return wire;
 }
 
@@ -134,7 +129,7 @@ void Reducer::start(int bucket) {
   flight.started_ns = now_ns();
   const int64_t once_around = static_cast<int64_t>(data.nbytes()) / group_.world() * (group_.world() - 1);
   comm::Group& lane = *lanes_[static_cast<size_t>(bucket) % lanes_.size()];
-  flight.work = lane.start(settings_.scatter ? comm::reduce_scatter(data, own_slice(data), settings_.op)
+  flight.work = lane.start(settings_.scatter ? comm::reduce_scatter(data, reduced(data), settings_.op)
                                              : comm::all_reduce(data, settings_.op));
   ++totals_.num_collectives;
   totals_.sent_bytes += settings_.scatter ? once_around : 2 * once_around;
@@ -152,13 +147,10 @@ void Reducer::finish(int bucket) {
   if (!settings_.contiguous && !settings_.scatter) buckets_.unpack_gradients(bucket);
 }
 
-at::Tensor Reducer::own_slice(const at::Tensor& bucket) const {
-  const int64_t size = bucket.numel() / group_.world();
-  return bucket.narrow(0, group_.rank() * size, size);
-}
-
 // What of a bucket holds the result.
-at::Tensor Reducer::reduced(const at::Tensor& bucket) const { return settings_.scatter ? own_slice(bucket) : bucket; }
+at::Tensor Reducer::reduced(const at::Tensor& bucket) const {
+  return settings_.scatter ? memory::slice_of(bucket, group_.rank(), group_.world()) : bucket;
+}
 
 void Reducer::record(int bucket, const Flight& flight) const {
   if (!spans_on() || group_.world() == 1) return;

@@ -85,7 +85,6 @@ class Reducer {
   void finish(int bucket);
   void record(int bucket, const Flight& flight) const;
   at::Tensor on_the_wire(int bucket);
-  at::Tensor own_slice(const at::Tensor& bucket) const;
   at::Tensor reduced(const at::Tensor& bucket) const;
 
   const std::vector<comm::Group*> lanes_;
@@ -98,6 +97,7 @@ class Reducer {
   bool in_backward_ = false;
   Stopwatch since_begin_;
   std::vector<int> still_to_come_;  // by parameter, in this backward
+  std::vector<int> per_bucket_;     // arrivals of a whole backward
   std::vector<int> missing_;        // by bucket: arrivals that are still to come
   int next_ = 0;                    // the first bucket that has not gone
   std::vector<Flight> flights_;     // by bucket

@@ -16,16 +16,6 @@ namespace {
               {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
 }
 
-std::optional<at::ScalarType> scalar_type(std::optional<config::Dtype> dtype) {
-  if (!dtype) return std::nullopt;
-  switch (*dtype) {
-    case config::Dtype::kFp16: return at::kHalf;
-    case config::Dtype::kBf16: return at::kBFloat16;
-    case config::Dtype::kFp32: return at::kFloat;
-  }
-  return std::nullopt;
-}
-
 std::string brief(const config::Value& value) {
   switch (value.kind) {
     case config::Kind::kBool: return value.boolean ? "true" : "false";
@@ -61,6 +51,11 @@ void check_supported(const config::Resolved& config) {
            config.fp16.enabled ? "\"fp16\" is enabled" : "\"bf16\" is enabled",
            "leave \"fp16\" and \"bf16\" out; \"communication_data_type\" halves what is sent");
   }
+  const auto kept_in = config.data_types.grad_accum_dtype;
+  if (kept_in && *kept_in != config::Dtype::kFp32) {
+    refuse("this version of weft keeps gradients in fp32", cat("\"grad_accum_dtype\": \"", to_text(*kept_in), "\""),
+           "leave \"grad_accum_dtype\" out");
+  }
 }
 
 void check_types(const plan::ParameterTable& table) {
@@ -71,12 +66,13 @@ void check_types(const plan::ParameterTable& table) {
   }
 }
 
-ReduceSettings reduce_settings(const config::Resolved& config, const plan::Plan& plan, int world) {
-  ReduceSettings out{.overlap = config.zero_optimization.overlap_comm,
+ReduceSettings reduce_settings(const config::Resolved& config, const plan::Plan& plan) {
+  const int world = plan.layout.world;
+  ReduceSettings out{.overlap = plan.options.overlap,
                      .contiguous = config.zero_optimization.contiguous_gradients,
                      .scatter = plan::effective_stage(plan, plan.options.stage) >= 1,
-                     .op = comm::ReduceOp::kSum,
-                     .wire = scalar_type(config.communication_data_type)};
+                     .op = comm::ReduceOp::kSum};
+  if (plan.options.wire_dtype) out.wire = memory::scalar_type(*plan.options.wire_dtype);
   const bool mean = config.gradient_allreduce_op == config::ReduceOp::kMean;
   if (config.prescale_gradients) {
     out.before = mean ? 1.0 / world : 1.0;

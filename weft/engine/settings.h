@@ -13,7 +13,7 @@ namespace weft::engine {
 void check_supported(const config::Resolved& config);
 void check_types(const plan::ParameterTable& table);
 
-ReduceSettings reduce_settings(const config::Resolved& config, const plan::Plan& plan, int world);
+ReduceSettings reduce_settings(const config::Resolved& config, const plan::Plan& plan);
 
 // What must be equal on all ranks beside the plan.
 std::vector<plan::SharedSetting> shared_settings(const config::Resolved& config);

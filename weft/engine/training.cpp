@@ -1,7 +1,6 @@
 #include "weft/engine/training.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
 #include <cmath>
@@ -31,6 +30,12 @@ plan::Plan plan_of(const ModelTensors& model, const config::Resolved& config, co
 }
 
 std::string text_of(double seconds) { return cat(std::llround(seconds * 1e6), " us"); }
+
+void add_to(ReduceTotals& sum, const ReduceTotals& more) {
+  sum.num_collectives += more.num_collectives;
+  sum.sent_bytes += more.sent_bytes;
+  sum.exposed_s += more.exposed_s;
+}
 
 NamedTensors copy_of(NamedTensors tensors) {
   for (auto& [name, tensor] : tensors) tensor = tensor.clone();
@@ -91,13 +96,11 @@ std::vector<at::Tensor> Training::parameter_tensors() const {
   return tensors;
 }
 
-// Gradients and optimizer state that are there already move along.
 void Training::lay_out(plan::LayoutOptions layout) {
   plan::PlanOptions options = plan_->options;
   options.layout = std::move(layout);
   const auto allocate = [this](int64_t count, at::ScalarType type) {
-    if (device_.is_cpu()) return world_.group->allocate(count, type);
-    return at::zeros({count}, at::TensorOptions().dtype(type).device(device_));
+    return allocate_on(*world_.group, device_, count, type);
   };
   // State that is there already (loaded before the first step, or buckets that are tuned) moves along.
   std::optional<NamedTensors> state;
@@ -109,21 +112,17 @@ void Training::lay_out(plan::LayoutOptions layout) {
   if (is_sharded()) memory.allocate_parameters = allocate;
   auto buckets = std::make_unique<memory::FlatBuckets>(*plan_, parameter_tensors(), memory);
   buckets->lay_in();
-  const ReduceSettings settings = reduce_settings(config_, *plan_, world_.size);
+  const ReduceSettings settings = reduce_settings(config_, *plan_);
   if (settings.contiguous) buckets->attach_present_gradients();
   std::vector<int> num_arrivals;
   if (reducer_) {
-    const ReduceTotals& so_far = reducer_->totals();
-    before_.num_collectives += so_far.num_collectives;
-    before_.sent_bytes += so_far.sent_bytes;
-    before_.exposed_s += so_far.exposed_s;
+    add_to(more_, reducer_->totals());
     num_arrivals = reducer_->log().num_arrivals;
     for (int& count : num_arrivals) count = std::max(count, 1);
   }
   std::vector<comm::Group*> lanes;
   for (const auto& lane : lanes_) lanes.push_back(lane.get());
-  auto reducer = std::make_unique<Reducer>(std::move(lanes), *buckets, settings, std::move(num_arrivals));
-  reducer_ = std::move(reducer);
+  reducer_ = std::make_unique<Reducer>(std::move(lanes), *buckets, settings, std::move(num_arrivals));
   buckets_ = std::move(buckets);
   if (!state) return;
   set_optimizer_state(*state);
@@ -131,23 +130,22 @@ void Training::lay_out(plan::LayoutOptions layout) {
 }
 
 void Training::make_optimizer() {
-  const optim::UpdateSettings settings = optim::read_optimizer(config_.optimizer);
-  optim::ParamGroup group{.settings = settings, .slices = {}};
+  optim::ParamGroup group{.settings = optim::read_optimizer(config_.optimizer), .slices = {}};
   for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
-    const bool sharded = is_sharded();
-    group.slices.push_back(
-        {.name = slice_name(bucket),
-         .param = sharded ? buckets_->parameter_slice(bucket, world_.rank) : buckets_->parameters(bucket),
-         .grad = sharded ? buckets_->gradient_slice(bucket, world_.rank) : buckets_->gradients(bucket)});
+    group.slices.push_back({.name = slice_name(bucket),
+                            .param = own_part(buckets_->parameters(bucket)),
+                            .grad = own_part(buckets_->gradients(bucket))});
   }
   optimizer_.emplace(std::vector<optim::ParamGroup>{std::move(group)});
 }
 
+at::Tensor Training::own_part(const at::Tensor& bucket) const {
+  return is_sharded() ? memory::slice_of(bucket, world_.rank, world_.size) : bucket;
+}
+
 std::vector<at::Tensor> Training::own_gradients() const {
   std::vector<at::Tensor> out;
-  for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
-    out.push_back(is_sharded() ? buckets_->gradient_slice(bucket, world_.rank) : buckets_->gradients(bucket));
-  }
+  for (int bucket = 0; bucket < buckets_->size(); ++bucket) out.push_back(own_part(buckets_->gradients(bucket)));
   return out;
 }
 
@@ -156,14 +154,14 @@ void Training::gather_parameters() {
   std::vector<comm::Work> works;
   for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
     const at::Tensor& whole = buckets_->parameters(bucket);
-    works.push_back(world_.group->start(comm::all_gather(buckets_->parameter_slice(bucket, world_.rank), whole)));
-    ++before_.num_collectives;
-    before_.sent_bytes += static_cast<int64_t>(whole.nbytes()) / world_.size * (world_.size - 1);
+    works.push_back(world_.group->start(comm::all_gather(own_part(whole), whole)));
+    ++more_.num_collectives;
+    more_.sent_bytes += static_cast<int64_t>(whole.nbytes()) / world_.size * (world_.size - 1);
   }
   const Span span({.name = "wait for parameters", .category = SpanCategory::kExposedWait});
   const Stopwatch watch;
   for (const comm::Work& work : works) work.wait();
-  before_.exposed_s += watch.elapsed_s();
+  more_.exposed_s += watch.elapsed_s();
 }
 
 bool Training::at_boundary() const {
@@ -264,7 +262,7 @@ void Training::learn_order() {
 }
 
 void Training::tune_buckets() {
-  const at::ScalarType wire = reduce_settings(config_, *plan_, world_.size).wire.value_or(at::kFloat);
+  const at::ScalarType wire = memory::scalar_type(wire_dtype(plan_->options, plan_->layout.bucket(0)));
   tuned_ = tune(*world_.group, *plan_, reducer_->log(), wire, device_);
   plan::LayoutOptions layout = plan_->options.layout;
   layout.boundaries = tuned_->boundaries;
@@ -399,10 +397,9 @@ void Training::set_lr(double lr) {
 }
 
 EngineTotals Training::totals() const {
-  const ReduceTotals& now = reducer_->totals();
-  return {.num_collectives = before_.num_collectives + now.num_collectives,
-          .sent_bytes = before_.sent_bytes + now.sent_bytes,
-          .exposed_comm_s = before_.exposed_s + now.exposed_s};
+  ReduceTotals all = more_;
+  add_to(all, reducer_->totals());
+  return {.num_collectives = all.num_collectives, .sent_bytes = all.sent_bytes, .exposed_comm_s = all.exposed_s};
 }
 
 EngineStateBytes Training::state_bytes() const {

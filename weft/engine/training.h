@@ -46,11 +46,13 @@ class Training {
   void set_optimizer_state(const NamedTensors& state);
 
  private:
+  // Gradients and optimizer state that are there already move along.
   void lay_out(plan::LayoutOptions layout);
   void make_optimizer();
   // Whether ranks own slices of the optimizer's state.
   bool is_sharded() const { return plan::effective_stage(*plan_, plan_->options.stage) >= 1; }
   comm::Group* sharers() const { return is_sharded() ? world_.group.get() : nullptr; }
+  at::Tensor own_part(const at::Tensor& bucket) const;
   std::vector<at::Tensor> own_gradients() const;
   void gather_parameters();
   void run_backward(const at::Tensor& loss);
@@ -97,7 +99,7 @@ class Training {
   int64_t in_step_ = 0;  // micro-steps of the step under way
   int skipped_in_a_row_ = 0;
   GradientNorm grad_norm_;
-  ReduceTotals before_;  // of reducers that were replaced
+  ReduceTotals more_;  // of reducers that were replaced, and of gathers
   int64_t step_began_ns_ = 0;
   std::string dead_;  // why; "": alive
 };

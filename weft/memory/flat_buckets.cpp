@@ -19,6 +19,11 @@ at::ScalarType scalar_type(plan::Dtype dtype) {
   WEFT_CHECK(!"a dtype");
 }
 
+at::Tensor slice_of(const at::Tensor& bucket, int rank, int world) {
+  const int64_t size = bucket.numel() / world;
+  return bucket.narrow(0, rank * size, size);
+}
+
 FlatBuckets::FlatBuckets(const plan::Plan& plan, std::vector<at::Tensor> parameters, const FlatOptions& options)
     : layout_(plan.layout), model_(std::move(parameters)) {
   WEFT_CHECK_EQ(static_cast<int>(model_.size()), plan.table.size());
@@ -37,16 +42,6 @@ FlatBuckets::FlatBuckets(const plan::Plan& plan, std::vector<at::Tensor> paramet
 at::Tensor FlatBuckets::view(const at::Tensor& flat, int parameter) const {
   const auto& place = layout_.place(parameter);
   return flat.narrow(0, place.begin, place.num_elements).view(shapes_[static_cast<size_t>(parameter)]);
-}
-
-at::Tensor FlatBuckets::parameter_slice(int bucket, int rank) const {
-  const int64_t size = layout_.bucket(bucket).slice_elements;
-  return parameters(bucket).narrow(0, rank * size, size);
-}
-
-at::Tensor FlatBuckets::gradient_slice(int bucket, int rank) const {
-  const int64_t size = layout_.bucket(bucket).slice_elements;
-  return gradients(bucket).narrow(0, rank * size, size);
 }
 
 at::Tensor FlatBuckets::parameter_view(int parameter) const {

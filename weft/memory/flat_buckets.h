@@ -32,6 +32,9 @@ struct FlatOptions {
   std::function<at::Tensor(int64_t count, at::ScalarType type)> allocate_parameters = {};  // absent: plain memory
 };
 
+// Rank r's part of a bucket, whatever of the bucket the flat tensor holds: parameters, gradients, what travels.
+at::Tensor slice_of(const at::Tensor& bucket, int rank, int world);
+
 class FlatBuckets {
  public:
   // parameters[i] is the plan's parameter i. All on one device.
@@ -40,9 +43,6 @@ class FlatBuckets {
   int size() const { return static_cast<int>(gradients_.size()); }  // those with gradients
   const at::Tensor& parameters(int bucket) const { return parameters_[static_cast<size_t>(bucket)]; }
   const at::Tensor& gradients(int bucket) const { return gradients_[static_cast<size_t>(bucket)]; }
-  // Rank r's part of a bucket.
-  at::Tensor parameter_slice(int bucket, int rank) const;
-  at::Tensor gradient_slice(int bucket, int rank) const;
   // A parameter's own part of its bucket, in its shape.
   at::Tensor parameter_view(int parameter) const;
   at::Tensor gradient_view(int parameter) const;

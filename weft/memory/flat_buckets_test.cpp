@@ -119,10 +119,10 @@ TEST(FlatBuckets, SlicesLieSideBySide) {
   FlatBuckets buckets(plan_for(model.table), model.tensors, plain_memory());
   const int64_t size = buckets.layout().bucket(0).slice_elements;
   ASSERT_EQ(buckets.gradients(0).numel(), 2 * size);
-  buckets.gradient_slice(0, 1).fill_(1);
+  slice_of(buckets.gradients(0), 1, 2).fill_(1);
   EXPECT_EQ(buckets.gradients(0).slice(0, 0, size).sum().item<float>(), 0);
   EXPECT_EQ(buckets.gradients(0).sum().item<float>(), static_cast<float>(size));
-  buckets.parameter_slice(0, 0).fill_(2);
+  slice_of(buckets.parameters(0), 0, 2).fill_(2);
   EXPECT_EQ(buckets.parameters(0).sum().item<float>(), 2 * static_cast<float>(size));
 }
 
