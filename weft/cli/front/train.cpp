@@ -11,10 +11,9 @@ int run_train(const Arguments& arguments) {
   // Parsed here to refuse mistakes before libtorch is loaded, or before many ranks say the same.
   const auto options = parse_train_options(arguments);
   if (!options) return 0;
-  if (!options->config_path.empty() && std::getenv("WORLD_SIZE") == nullptr) {
-    train_config(*options, static_cast<int>(options->ranks));
-  }
+  // Of a rank that somebody else started (torchrun, Slurm, mpirun) the worker knows the world.
   if (options->ranks == 1 || std::getenv("RANK") != nullptr) exec_worker("train", arguments);
+  train_config(*options, static_cast<int>(options->ranks));
   std::vector<std::string> words = {"train"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   exec_ranks(options->ranks, options->threads, words);

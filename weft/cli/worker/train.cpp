@@ -322,7 +322,7 @@ void Training::train_steps() {
     if (!std::isfinite(loss)) {
       throw Error(ErrorKind::kEnvironment,
                   {.title = "the loss is no longer a number",
-                   .what = cat("step ", step + 1, " of this run, learning rate ", rate_at(step)),
+                   .what = cat("step ", step + 1, " of this run, learning rate ", engine_->get_lr()),
                    .where = leads() ? folder_->path() : cat("rank ", world_.rank),
                    .fix = "a smaller --lr, or a longer --warmup"});
     }
