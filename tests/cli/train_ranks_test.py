@@ -137,10 +137,34 @@ def test_a_resumed_run_has_the_bits_of_no_interruption(weft, tiny, tmp_path, bef
     assert first + bits(after, "--steps", "8", "--save", "state", "--resume") == whole
 
 
+def test_a_resumed_run_has_the_times_of_its_steps_too(weft, tiny, tmp_path):
+    for words in (["--steps", "3", "--name", "a"], ["--steps", "6", "--resume", "--name", "b"]):
+        done = weft("train", "-n", "2", *tiny, "--data", "random", "--save", "state", *words)
+        assert done.code == 0, done.err
+    rows = list(csv.DictReader((tmp_path / "runs" / "b" / "metrics.csv").open()))
+    assert [int(row["step"]) for row in rows] == [4, 5, 6]
+    assert all(float(row["backward_ms"]) > 0 for row in rows)
+
+
+def test_ranks_that_mpirun_started_read_the_config_for_their_world(build_dir, tiny, tmp_path):
+    text = {"train_batch_size": 4, "train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}}
+    (tmp_path / "ds_config.json").write_text(json.dumps(text))
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("OMPI_", "SLURM_", "RANK", "WORLD_SIZE"))}
+    ranks = [subprocess.Popen([str(build_dir / "bin" / "weft"), "train", *tiny, "--data", "random", "--steps", "3", "--config", "ds_config.json", "--name", "r"],
+                              cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              env={**clean, "OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": str(rank),
+                                   "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "OMPI_MCA_ess_base_jobid": str(os.getpid()), "OMP_NUM_THREADS": "1"})
+             for rank in range(2)]
+    errors = [rank.communicate(timeout=DEADLINE_S)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], errors
+    assert result(tmp_path)["world"] == 2
+
+
 @pytest.mark.parametrize("text, words", [
     ('{"train_batch_size": 7, "train_micro_batch_size_per_gpu": 2}', "7"),
     ('{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 2}', "stages 0 and 1 only"),
     ('{"bf16": {"enabled": true}, "train_micro_batch_size_per_gpu": 2}', "fp32 only"),
+    ('{"data_types": {"grad_accum_dtype": "bf16"}, "train_micro_batch_size_per_gpu": 2}', "keeps gradients in fp32"),
     ("{not json", "ds_config.json:1"),
 ])
 def test_a_config_that_cannot_be_trained_is_refused(weft, tiny, tmp_path, text, words):

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 torch = pytest.importorskip("torch", reason="Torch_DIR points at a libtorch without Python; nothing to compare with")
-safetensors_torch = pytest.importorskip("safetensors.torch")
+safetensors_torch = pytest.importorskip("safetensors.torch", reason="safetensors is not installed beside torch: tools/setup installs both")
 
 from tests.reference.gpt import Gpt, GptShape  # noqa: E402
 
