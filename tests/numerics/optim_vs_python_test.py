@@ -29,6 +29,11 @@ SGD = {
     "dampening": {"momentum": 0.9, "dampening": 0.2, "weight_decay": 0.01},
     "nesterov": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01},
 }
+ADAGRAD = {
+    "plain": {},
+    "decay": {"weight_decay": 0.01, "eps": 1e-6},
+    "lr_decay": {"lr_decay": 0.1, "initial_accumulator_value": 0.1},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +125,26 @@ def test_lion_has_the_bits_of_its_definition_in_torch(weft_steps):
         momentum.lerp_(grad, 1 - 0.99)
     assert torch.equal(found["param"], expected)
     assert torch.equal(found["s.exp_avg"], momentum)
+
+
+@pytest.mark.parametrize("params", ADAGRAD.values(), ids=ADAGRAD.keys())
+def test_adagrad_has_the_bits_of_torchs_fused_one(weft_steps, params):
+    param, grads = problem(WHOLE)
+    found = weft_steps({"type": "Adagrad", "params": {"lr": LR} | params}, param, grads)
+    expected, state = torch_steps(lambda parameters: torch.optim.Adagrad(parameters, lr=LR, fused=True, **params), param, grads)
+    assert torch.equal(found["param"], expected)
+    assert torch.equal(found["s.sum"], state["sum"])
+
+
+@pytest.mark.parametrize("params", ADAGRAD.values(), ids=ADAGRAD.keys())
+def test_adagrad_without_fused_differs_by_the_square_root_alone(weft_steps, params):
+    param, grads = problem(ODD)
+    found = weft_steps({"type": "Adagrad", "params": {"lr": LR} | params}, param, grads)
+    expected, state = torch_steps(lambda parameters: torch.optim.Adagrad(parameters, lr=LR, foreach=False, **params), param, grads)
+    bound = STEPS * (expected.abs() * 2**-23 + 4 * LR * 2**-22)
+    assert ((found["param"] - expected).abs() <= bound).all()
+    if "weight_decay" not in params:  # else the parameter is part of the gradient
+        assert torch.equal(found["s.sum"], state["sum"])
 
 
 def test_a_scale_is_as_good_as_scaled_gradients(weft_steps):

@@ -1,11 +1,10 @@
 #include "weft/optim/optimizer.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
-
-#include <type_traits>
 
 #include "weft/base/check.h"
 #include "weft/base/log.h"
@@ -31,31 +30,45 @@ void check_slice(const FlatSlice& slice) {
   if (slice.copy.defined()) check_beside(slice.copy, slice.param);
 }
 
-bool has_momentum(const UpdateSettings& settings) {
-  const auto* const sgd = std::get_if<SgdSettings>(&settings);
-  return sgd == nullptr || sgd->momentum != 0;
+// What state there is, by the names torch and DeepSpeed give it. Empty: none.
+struct StateNames {
+  std::string_view momentum, variance;
+};
+
+struct NamesOf {
+  StateNames operator()(const AdamSettings&) const { return {"exp_avg", "exp_avg_sq"}; }
+  StateNames operator()(const SgdSettings& s) const { return {s.momentum == 0 ? "" : "momentum_buffer", ""}; }
+  StateNames operator()(const LionSettings&) const { return {"exp_avg", ""}; }
+  StateNames operator()(const AdagradSettings&) const { return {"", "sum"}; }
+};
+
+double initial_variance(const UpdateSettings& settings) {
+  const auto* const adagrad = std::get_if<AdagradSettings>(&settings);
+  return adagrad == nullptr ? 0 : adagrad->initial_sum;
 }
 
 SliceState state_for(FlatSlice slice, const UpdateSettings& settings) {
   check_slice(slice);
+  const StateNames names = std::visit(NamesOf{}, settings);
   SliceState out;
-  if (has_momentum(settings)) out.momentum = at::zeros_like(slice.param);
-  if (std::holds_alternative<AdamSettings>(settings)) out.variance = at::zeros_like(slice.param);
+  if (!names.momentum.empty()) out.momentum = at::zeros_like(slice.param);
+  if (!names.variance.empty()) out.variance = at::full_like(slice.param, initial_variance(settings));
   out.slice = std::move(slice);
   return out;
 }
 
-std::string_view momentum_name(const UpdateSettings& settings) {
-  return std::holds_alternative<SgdSettings>(settings) ? "momentum_buffer" : "exp_avg";
-}
-
-template <typename Settings>
-void put_betas(Settings& settings, Betas betas) {
-  if constexpr (!std::is_same_v<Settings, SgdSettings>) {
-    settings.beta1 = betas.first;
-    settings.beta2 = betas.second;
+// False where the optimizer has no betas.
+struct PutBetas {
+  Betas betas;
+  bool operator()(auto& settings) const {
+    if constexpr (requires { settings.beta1; }) {
+      settings.beta1 = betas.first;
+      settings.beta2 = betas.second;
+      return true;
+    }
+    return false;
   }
-}
+};
 
 int64_t bytes_of(const SliceState& state) {
   size_t bytes = 0;
@@ -125,20 +138,15 @@ int64_t Optimizer::num_left_out() const {
 
 int64_t Optimizer::num_steps() const { return *step_.const_data_ptr<int64_t>(); }
 
-void Optimizer::set_betas(size_t group, Betas betas) {
-  std::visit([betas](auto& settings) { put_betas(settings, betas); }, groups_.at(group).settings);
-}
+void Optimizer::set_betas(size_t group, Betas betas) { std::visit(PutBetas{betas}, groups_.at(group).settings); }
 
 void Optimizer::follow(const Schedule& schedule) {
   const int64_t step = num_steps();
   for (size_t i = 0; i < groups_.size(); ++i) {
     set_lr(i, lr_at(schedule, step, groups_[i].base_lr, i));
     const auto betas = betas_at(schedule, step, i);
-    if (!betas) continue;
-    if (step == 0 && std::holds_alternative<SgdSettings>(groups_[i].settings)) {
-      log_warn("cycle_momentum has no effect: SGD has no betas");
-    }
-    set_betas(i, *betas);
+    if (!betas || std::visit(PutBetas{*betas}, groups_[i].settings)) continue;
+    if (step == 0) log_warn("cycle_momentum has no effect: the optimizer has no betas");
   }
 }
 
@@ -153,12 +161,11 @@ void Optimizer::set_grad(size_t group, size_t slice, at::Tensor grad) {
 NamedState Optimizer::state() {
   NamedState out;
   for (const Group& group : groups_) {
+    const StateNames names = std::visit(NamesOf{}, group.settings);
     for (const auto& [cpu, place] : group.order) {
       const SliceState& state = (cpu ? group.on_cpu : group.elsewhere)[place];
-      if (state.momentum.defined()) {
-        out.emplace_back(cat(state.slice.name, ".", momentum_name(group.settings)), state.momentum);
-      }
-      if (state.variance.defined()) out.emplace_back(cat(state.slice.name, ".exp_avg_sq"), state.variance);
+      if (state.momentum.defined()) out.emplace_back(cat(state.slice.name, ".", names.momentum), state.momentum);
+      if (state.variance.defined()) out.emplace_back(cat(state.slice.name, ".", names.variance), state.variance);
     }
   }
   out.emplace_back("step", step_);

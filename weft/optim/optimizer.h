@@ -39,7 +39,7 @@ struct ParamGroup {
 
 struct SliceState {
   FlatSlice slice;
-  at::Tensor momentum, variance;  // undefined where the optimizer has none
+  at::Tensor momentum, variance;  // as in kernels.h; undefined where the optimizer has none
 };
 
 using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
@@ -65,7 +65,7 @@ class Optimizer {
   size_t num_groups() const { return groups_.size(); }
   double lr(size_t group) const { return lr_of(groups_.at(group).settings); }
   void set_lr(size_t group, double lr) { optim::set_lr(groups_.at(group).settings, lr); }
-  // Of Adam and Lion; SGD has none and keeps its momentum.
+  // Of Adam and Lion; the others have none.
   void set_betas(size_t group, Betas betas);
   // Sets every group's rate and betas to the schedule's for the next update. Rates the optimizer was made with are its
   // base.
@@ -74,7 +74,8 @@ class Optimizer {
   // Another tensor for the gradients of a slice, such as the buffer of this step.
   void set_grad(size_t group, size_t slice, at::Tensor grad);
 
-  // Live tensors, to save from and to load into: "NAME.exp_avg", "NAME.exp_avg_sq", "NAME.momentum_buffer", and "step".
+  // Live tensors, to save from and to load into: "NAME.exp_avg", "NAME.exp_avg_sq", "NAME.momentum_buffer", "NAME.sum",
+  // and "step".
   NamedState state();
   int64_t state_bytes() const;
 

@@ -33,7 +33,8 @@ TEST_F(OptimizerOnCuda, FollowsTheCpu) {
                                 AdamSettings{.bias_correction = false},
                                 SgdSettings{.lr = 0.1, .weight_decay = 0.1},
                                 SgdSettings{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true},
-                                LionSettings{.weight_decay = 0.1}};
+                                LionSettings{.weight_decay = 0.1},
+                                AdagradSettings{.lr_decay = 0.1, .weight_decay = 0.1, .initial_sum = 0.5}};
   for (const UpdateSettings& settings : all) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       const at::Tensor param = at::randn({10'007}), grad = at::randn({10'007}).to(type);
@@ -53,7 +54,8 @@ TEST_F(OptimizerOnCuda, FollowsTheCpu) {
 }
 
 TEST_F(OptimizerOnCuda, AFactorOnTheDeviceIsTheNumberAndLeavesOutWhatIsNotFinite) {
-  const UpdateSettings all[] = {AdamSettings{.weight_decay = 0.1}, SgdSettings{.lr = 0.1}, LionSettings{}};
+  const UpdateSettings all[] = {AdamSettings{.weight_decay = 0.1}, SgdSettings{.lr = 0.1}, LionSettings{},
+                                AdagradSettings{.lr_decay = 0.1}};
   for (const UpdateSettings& settings : all) {
     const at::Tensor a = at::randn({1'003}).cuda(), b = a.clone(), grad = at::randn({1'003}).cuda();
     Optimizer by_number({{settings, {{"s", a, grad.clone()}}}}), by_tensor({{settings, {{"s", b, grad.clone()}}}});

@@ -40,6 +40,7 @@ struct Step {
   void operator()(const AdamSettings& s) const { update(kernels().adam, adam_factors(s, step), whole); }
   void operator()(const SgdSettings& s) const { update(kernels().sgd, sgd_factors(s, step), whole); }
   void operator()(const LionSettings& s) const { update(kernels().lion, lion_factors(s), whole); }
+  void operator()(const AdagradSettings& s) const { update(kernels().adagrad, adagrad_factors(s, step), whole); }
 };
 
 }  // namespace

@@ -1,9 +1,13 @@
-// Other devices: torch's fused kernels over all slices of a group at once, and its foreach operators for Lion.
+// Other devices: torch's fused kernels over all slices of a group at once, and its foreach operators
+// for Lion and Adagrad.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_addcdiv.h>
+#include <ATen/ops/_foreach_addcmul.h>
 #include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_sign.h>
+#include <ATen/ops/_foreach_sqrt.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
@@ -72,16 +76,32 @@ struct Step {
                     /*maximize=*/false, /*is_first_step=*/step == 1, scale(), left_out());
   }
 
-  // No fused kernel that could leave itself out: this one asks the device.
-  void operator()(const LionSettings& s) const {
+  // Where there is no fused kernel that could leave itself out the device is asked. False: leave the update out.
+  bool scale_gradients() const {
     const double factor = by.tensor.defined() ? by.tensor.item<double>() : by.value;
-    if (!std::isfinite(factor)) return;
+    if (!std::isfinite(factor)) return false;
     if (factor != 1) at::_foreach_mul_(lists.grads, factor);
+    return true;
+  }
+
+  void operator()(const LionSettings& s) const {
+    if (!scale_gradients()) return;
     const auto update = at::_foreach_lerp(lists.momenta, lists.grads, 1 - s.beta1);
     at::_foreach_sign_(update);
     at::_foreach_mul_(lists.params, 1 - s.lr * s.weight_decay);
     at::_foreach_add_(lists.params, update, -s.lr);
     at::_foreach_lerp_(lists.momenta, lists.grads, 1 - s.beta2);
+  }
+
+  // torch's fused one is not there for every device in all versions.
+  void operator()(const AdagradSettings& s) const {
+    if (!scale_gradients()) return;
+    const int64_t left_out = by.num_left_out.defined() ? by.num_left_out.item<int64_t>() : 0;
+    const auto grads = s.weight_decay == 0 ? lists.grads : at::_foreach_add(lists.grads, lists.params, s.weight_decay);
+    at::_foreach_addcmul_(lists.variances, grads, grads);
+    const auto divisors = at::_foreach_sqrt(lists.variances);
+    at::_foreach_add_(divisors, s.eps);
+    at::_foreach_addcdiv_(lists.params, grads, divisors, adagrad_factors(s, step - left_out).step_size);
   }
 };
 

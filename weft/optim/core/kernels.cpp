@@ -12,11 +12,12 @@ namespace {
 void adam(const AdamFactors& factors, const Slice& slice) { detail::update_all(detail::Adam{factors}, slice); }
 void sgd(const SgdFactors& factors, const Slice& slice) { detail::update_all(detail::Sgd{factors}, slice); }
 void lion(const LionFactors& factors, const Slice& slice) { detail::update_all(detail::Lion{factors}, slice); }
+void adagrad(const AdagradFactors& factors, const Slice& slice) { detail::update_all(detail::Adagrad{factors}, slice); }
 void sums_of_squares(const void* grad, Element type, size_t count, double* block_sums) {
   detail::sum_all(grad, type, count, block_sums);
 }
 
-constexpr Kernels kPortable = {"portable", adam, sgd, lion, sums_of_squares};
+constexpr Kernels kPortable = {"portable", adam, sgd, lion, adagrad, sums_of_squares};
 
 std::vector<const Kernels*> found_here() {
   std::vector<const Kernels*> found = {&kPortable};
@@ -75,6 +76,13 @@ LionFactors lion_factors(const LionSettings& settings) {
           .lr = static_cast<float>(settings.lr),
           .update_from_grad = static_cast<float>(1 - settings.beta1),
           .keep_from_grad = static_cast<float>(1 - settings.beta2)};
+}
+
+AdagradFactors adagrad_factors(const AdagradSettings& settings, int64_t step) {
+  const double lr = settings.lr / (1 + static_cast<double>(step - 1) * settings.lr_decay);
+  return {.weight_decay = static_cast<float>(settings.weight_decay),
+          .eps = static_cast<float>(settings.eps),
+          .step_size = static_cast<float>(-lr)};
 }
 
 std::span<const Kernels* const> all_kernels() {

@@ -5,7 +5,7 @@
 // at run time. Every one of them gives the same bits (NaN is NaN everywhere, its payload is not promised): an element
 // depends on nothing but its own values, each operation is rounded once, and where two are fused the source says so. So
 // a slice can be cut anywhere and shared between threads. The order of operations is that of torch.optim, fused for
-// Adam (docs/optimizers.md).
+// Adam and Adagrad (docs/optimizers.md).
 //
 // The caller owns all memory. Pointers are aligned to their element, nothing overlaps. Threads: pure functions.
 // Failure: none.
@@ -29,7 +29,7 @@ struct Slice {
   Element grad_type = Element::kFloat32;
   float grad_scale = 1;       // each gradient is multiplied by it first: inverse loss scale times clip factor
   float* momentum = nullptr;  // Adam and Lion: exp_avg; SGD: momentum_buffer, unused without momentum
-  float* variance = nullptr;  // Adam: exp_avg_sq
+  float* variance = nullptr;  // Adam: exp_avg_sq; Adagrad: sum
   void* copy = nullptr;       // the new parameters once more, in this type; none: no copy
   Element copy_type = Element::kBFloat16;
 
@@ -49,6 +49,10 @@ struct SgdSettings {
 struct LionSettings {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, weight_decay = 0;
 };
+struct AdagradSettings {
+  double lr = 1e-2, lr_decay = 0, eps = 1e-10, weight_decay = 0;
+  double initial_sum = 0;  // of the state before the first step
+};
 
 // What stays the same over a whole step, computed once in double and rounded to fp32 at the end, as torch does.
 struct AdamFactors {
@@ -62,11 +66,15 @@ struct SgdFactors {
 struct LionFactors {
   float shrink, lr, update_from_grad, keep_from_grad;
 };
+struct AdagradFactors {
+  float weight_decay, eps, step_size;
+};
 
 // `step` counts from 1: the update that is being made.
 AdamFactors adam_factors(const AdamSettings& settings, int64_t step);
 SgdFactors sgd_factors(const SgdSettings& settings, int64_t step);
 LionFactors lion_factors(const LionSettings& settings);
+AdagradFactors adagrad_factors(const AdagradSettings& settings, int64_t step);
 
 // Sums of squares are taken in blocks of this many elements, in double. Within a block element i goes to lane i mod 16
 // in rising order; the lanes are then added pairwise, 8 apart, then 4, 2, 1. The result depends on nothing else. As long as the
@@ -79,6 +87,7 @@ struct Kernels {
   void (*adam)(const AdamFactors&, const Slice&);
   void (*sgd)(const SgdFactors&, const Slice&);
   void (*lion)(const LionFactors&, const Slice&);
+  void (*adagrad)(const AdagradFactors&, const Slice&);
   // One sum a block, num_sum_blocks(count) of them. A gradient that is not finite gives a sum that is not.
   void (*sums_of_squares)(const void* grad, Element type, size_t count, double* block_sums);
 };

@@ -132,6 +132,24 @@ struct Lion {
   }
 };
 
+WEFT_INLINE void adagrad_block(const AdagradFactors& factors, float* __restrict param, const float* __restrict grads,
+                               float* __restrict sum, size_t count) {
+  const AdagradFactors f = factors;
+  for (size_t i = 0; i < count; ++i) {
+    const float g = f.weight_decay == 0 ? grads[i] : __builtin_fmaf(f.weight_decay, param[i], grads[i]);
+    const float s = __builtin_fmaf(g, g, sum[i]);
+    sum[i] = s;
+    param[i] = param[i] + f.step_size * g / (__builtin_sqrtf(s) + f.eps);
+  }
+}
+
+struct Adagrad {
+  const AdagradFactors& factors;
+  WEFT_INLINE void operator()(const Slice& s, const float* grads, size_t first, size_t count) const {
+    adagrad_block(factors, s.param + first, grads, s.variance + first, count);
+  }
+};
+
 template <typename Update>
 WEFT_INLINE void update_all(const Update& update, const Slice& slice) {
   float buffer[kUpdateBlock];

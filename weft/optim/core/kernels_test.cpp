@@ -86,6 +86,11 @@ std::vector<Update> updates() {
   }
   const LionSettings settings = {.weight_decay = 0.1};
   all.push_back({"lion", [=](const Kernels& k, const Slice& s, int64_t) { k.lion(lion_factors(settings), s); }});
+  for (const AdagradSettings& adagrad : {AdagradSettings{}, AdagradSettings{.lr_decay = 0.1, .weight_decay = 0.1}}) {
+    all.push_back({cat("adagrad decay=", adagrad.weight_decay), [=](const Kernels& k, const Slice& s, int64_t step) {
+                     k.adagrad(adagrad_factors(adagrad, step), s);
+                   }});
+  }
   return all;
 }
 
@@ -215,6 +220,12 @@ TEST(Kernels, ByHand) {
   kernels().lion(lion_factors({.lr = 0.25}), {.count = 1, .param = &p, .grad = &g, .momentum = &m});
   EXPECT_FLOAT_EQ(p, 2.25F);
   EXPECT_FLOAT_EQ(m, 0.999F * 0.1F - 0.004F);
+
+  p = 2, g = 3, v = 16;  // 16 + 9 = 25, and the third step of a rate that halves in two
+  kernels().adagrad(adagrad_factors({.lr = 0.5, .lr_decay = 0.5, .eps = 0}, 3),
+                    {.count = 1, .param = &p, .grad = &g, .variance = &v});
+  EXPECT_FLOAT_EQ(v, 25);
+  EXPECT_FLOAT_EQ(p, 2 - 0.25F * 3 / 5);
 }
 
 TEST(Kernels, LionLeavesAParameterWithoutGradientAlone) {

@@ -12,6 +12,7 @@ namespace {
 WEFT_AVX2 void adam_avx2(const AdamFactors& factors, const Slice& slice) { update_all(Adam{factors}, slice); }
 WEFT_AVX2 void sgd_avx2(const SgdFactors& factors, const Slice& slice) { update_all(Sgd{factors}, slice); }
 WEFT_AVX2 void lion_avx2(const LionFactors& factors, const Slice& slice) { update_all(Lion{factors}, slice); }
+WEFT_AVX2 void adagrad_avx2(const AdagradFactors& factors, const Slice& slice) { update_all(Adagrad{factors}, slice); }
 WEFT_AVX2 void sums_avx2(const void* grad, Element type, size_t count, double* block_sums) {
   sum_all(grad, type, count, block_sums);
 }
@@ -19,12 +20,15 @@ WEFT_AVX2 void sums_avx2(const void* grad, Element type, size_t count, double* b
 WEFT_AVX512 void adam_avx512(const AdamFactors& factors, const Slice& slice) { update_all(Adam{factors}, slice); }
 WEFT_AVX512 void sgd_avx512(const SgdFactors& factors, const Slice& slice) { update_all(Sgd{factors}, slice); }
 WEFT_AVX512 void lion_avx512(const LionFactors& factors, const Slice& slice) { update_all(Lion{factors}, slice); }
+WEFT_AVX512 void adagrad_avx512(const AdagradFactors& factors, const Slice& slice) {
+  update_all(Adagrad{factors}, slice);
+}
 WEFT_AVX512 void sums_avx512(const void* grad, Element type, size_t count, double* block_sums) {
   sum_all(grad, type, count, block_sums);
 }
 
-constexpr Kernels kAvx2 = {"avx2", adam_avx2, sgd_avx2, lion_avx2, sums_avx2};
-constexpr Kernels kAvx512 = {"avx512", adam_avx512, sgd_avx512, lion_avx512, sums_avx512};
+constexpr Kernels kAvx2 = {"avx2", adam_avx2, sgd_avx2, lion_avx2, adagrad_avx2, sums_avx2};
+constexpr Kernels kAvx512 = {"avx512", adam_avx512, sgd_avx512, lion_avx512, adagrad_avx512, sums_avx512};
 
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 

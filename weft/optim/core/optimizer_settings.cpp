@@ -75,13 +75,28 @@ UpdateSettings sgd(Arguments& arguments, std::string_view) {
   return settings;
 }
 
+UpdateSettings adagrad(Arguments& arguments, std::string_view) {
+  const AdagradSettings settings = {.lr = at_least_0(arguments, "lr", 1e-2),
+                                    .lr_decay = at_least_0(arguments, "lr_decay", 0),
+                                    .eps = at_least_0(arguments, "eps", 1e-10),
+                                    .weight_decay = at_least_0(arguments, "weight_decay", 0),
+                                    .initial_sum = at_least_0(arguments, "initial_accumulator_value", 0)};
+  arguments.refuse("amsgrad", "weft has no AMSGrad");
+  check_states(arguments);
+  ignore_how(arguments);
+  return settings;
+}
+
 struct Maker {
   std::string_view name, type;  // as documented, as compared
   UpdateSettings (*make)(Arguments&, std::string_view type);
 };
 
-constexpr Maker kMakers[] = {
-    {"Adam", "adam", adam}, {"AdamW", "adamw", adam}, {"Lion", "lion", lion}, {"SGD", "SGD", sgd}};
+constexpr Maker kMakers[] = {{"Adagrad", "adagrad", adagrad},
+                             {"Adam", "adam", adam},
+                             {"AdamW", "adamw", adam},
+                             {"Lion", "lion", lion},
+                             {"SGD", "SGD", sgd}};
 
 // DeepSpeed lowers its own names and hands others to torch.optim as they are.
 const Maker& maker_of(std::string_view type) {

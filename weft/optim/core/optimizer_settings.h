@@ -10,10 +10,10 @@
 namespace weft::optim {
 
 // Which update, and its numbers: those of one parameter group.
-using UpdateSettings = std::variant<AdamSettings, SgdSettings, LionSettings>;
+using UpdateSettings = std::variant<AdamSettings, SgdSettings, LionSettings, AdagradSettings>;
 
-// Adam, AdamW and Lion in any case, SGD as torch writes it. "Adam" is AdamW unless adam_w_mode is false: DeepSpeed's
-// rule.
+// Adagrad, Adam, AdamW and Lion in any case, SGD as torch writes it. "Adam" is AdamW unless adam_w_mode is false:
+// DeepSpeed's rule.
 UpdateSettings read_optimizer(const config::Optimizer& section);
 
 double lr_of(const UpdateSettings& settings);

@@ -42,6 +42,11 @@ TEST(OptimizerSettings, DefaultsAreDeepSpeeds) {
   EXPECT_EQ(lion.beta2, 0.7);
   const auto sgd = std::get<SgdSettings>(read_optimizer({.type = "SGD"}));
   EXPECT_EQ(sgd.momentum, 0);
+  const auto adagrad = std::get<AdagradSettings>(read_optimizer(section("adagrad", "{lr_decay: 0.5}")));
+  EXPECT_EQ(adagrad.lr, 1e-2);
+  EXPECT_EQ(adagrad.lr_decay, 0.5);
+  EXPECT_EQ(adagrad.eps, 1e-10);
+  EXPECT_EQ(adagrad.initial_sum, 0);
 }
 
 TEST(OptimizerSettings, AdamIsAdamWUnlessToldOtherwise) {
@@ -64,7 +69,7 @@ struct Refused {
 constexpr Refused kRefused[] = {
     {"AdmaW", "{}", "did you mean AdamW?"},
     {"sgd", "{}", "did you mean SGD?"},
-    {"Lamb", "{}", "known: Adam, AdamW, Lion, SGD"},
+    {"Lamb", "{}", "known: Adagrad, Adam, AdamW, Lion, SGD"},
     {"", "{}", "weft has no optimizer ''"},
     {"AdamW", "{lr: \"auto\"}", "lr is \"auto\", expected a number"},
     {"AdamW", "{lr: -1}", "lr is -1, expected 0 or more"},
@@ -75,6 +80,7 @@ constexpr Refused kRefused[] = {
     {"AdamW", "{fp32_optimizer_states: false}", "moments in fp32"},
     {"AdamW", "{learning_rate: 1}", "learning_rate is no argument of AdamW"},
     {"AdamW", "{weight_decy: 1}", "did you mean weight_decay?"},
+    {"Adagrad", "{initial_accumulator_value: -1}", "initial_accumulator_value is -1, expected 0 or more"},
     {"Lion", "{eps: 1}", "eps is no argument of Lion"},
     {"SGD", "{nesterov: true}", "it needs a momentum and no dampening"},
     {"SGD", "{momentum: \"x\"}", "momentum is \"x\", expected a number"},
@@ -88,7 +94,7 @@ TEST(OptimizerSettings, RefusesWhatItCannotUse) {
 }
 
 TEST(OptimizerSettings, EveryArgumentOfTheTableIsKnown) {
-  for (const std::string_view type : {"adam", "adamw", "lion"}) {
+  for (const std::string_view type : {"adagrad", "adam", "adamw", "lion"}) {
     for (const config::Argument& argument : config::find_arguments("optimizer", type)->arguments) {
       const std::string said = refusal(type, cat("{", argument.name, ": {}}"));
       EXPECT_EQ(said.find("is no argument"), std::string::npos) << said;
@@ -97,7 +103,7 @@ TEST(OptimizerSettings, EveryArgumentOfTheTableIsKnown) {
 }
 
 TEST(OptimizerSettings, TheRateCanBeMoved) {
-  for (const std::string_view type : {"AdamW", "Lion", "SGD"}) {
+  for (const std::string_view type : {"Adagrad", "AdamW", "Lion", "SGD"}) {
     UpdateSettings settings = read_optimizer(section(type, "{lr: 0.25}"));
     EXPECT_EQ(lr_of(settings), 0.25);
     set_lr(settings, 0.5);
