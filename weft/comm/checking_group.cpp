@@ -25,12 +25,20 @@ class CheckingGroup final : public WrappedGroup {
         all_(at::empty({kFingerprintWords * world()}, at::kLong)) {}
 
   at::Tensor allocate(int64_t count, at::ScalarType type) override {
-    const auto bytes = count * static_cast<int64_t>(c10::elementSize(type));
-    compare({.operation = Operation::kAllocate, .dtype = type, .bytes = bytes, .number = ++num_compared_});
+    compare_allocation(count, type);
     return WrappedGroup::allocate(count, type);
+  }
+  at::Tensor allocate_common(int64_t count, at::ScalarType type) override {
+    compare_allocation(count, type);
+    return WrappedGroup::allocate_common(count, type);
   }
 
  private:
+  void compare_allocation(int64_t count, at::ScalarType type) {
+    const auto bytes = count * static_cast<int64_t>(c10::elementSize(type));
+    compare({.operation = Operation::kAllocate, .dtype = type, .bytes = bytes, .number = ++num_compared_});
+  }
+
   Work launch(const Collective& call, Launch how) override {
     if (!is_point_to_point(call.operation)) compare(fingerprint_of(call, ++num_compared_));
     return pass_on(call, how);

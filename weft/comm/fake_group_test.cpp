@@ -63,6 +63,8 @@ TEST(FakeGroup, TheRestIsCopiesOrZeros) {
   EXPECT_EQ(values(out), (Values{0, 1, 0, 1}));
   group.recv(out, 0);
   EXPECT_EQ(values(out), (Values{0, 0, 0, 0}));
+  EXPECT_FALSE(group.shares_memory());
+  EXPECT_THROW(group.allocate_common(4, at::kLong), Error);
   const at::Tensor mine = group.allocate(4, at::kLong);
   mine.fill_(5);
   group.read(0, mine, out);

@@ -39,6 +39,13 @@ void Group::read(int, const at::Tensor&, const at::Tensor&) {
                                 .fix = "ask one_sided() first, and use send and recv where it is false"});
 }
 
+at::Tensor Group::allocate_common(int64_t, at::ScalarType) {
+  throw Error(ErrorKind::kBug, {.title = "the ranks of this group share no memory",
+                                .what = cat("transport ", transport()),
+                                .where = cat("group ", name_),
+                                .fix = "ask shares_memory() first, and give each rank a copy where it is false"});
+}
+
 at::Tensor allocate_on(Group& group, c10::Device device, int64_t count, at::ScalarType type) {
   if (device.is_cpu()) return group.allocate(count, type);
   return at::zeros({count}, at::TensorOptions().dtype(type).device(device));

@@ -61,6 +61,10 @@ class Group {
   // A flat zeroed tensor in memory that this transport works on without staging. A collective: all ranks, equal sizes.
   // The tensor may outlive the group.
   virtual at::Tensor allocate(int64_t count, at::ScalarType type) = 0;
+  // A flat zeroed tensor that is the same memory in all ranks, where they share any. A collective. It is for no other
+  // call of the group: whoever writes puts barriers around that.
+  virtual bool shares_memory() const { return false; }
+  virtual at::Tensor allocate_common(int64_t count, at::ScalarType type);
   // One-sided: copies what `peer` has at the place that `mine` (of allocate(), or a view of it) has here. No peer takes
   // part; order it with barriers. Only where one_sided().
   virtual bool one_sided() const { return false; }

@@ -136,12 +136,21 @@ class RecordingGroup final : public WrappedGroup {
   }
 
   at::Tensor allocate(int64_t count, at::ScalarType type) override {
+    return recorded(count, type, [&] { return WrappedGroup::allocate(count, type); });
+  }
+  at::Tensor allocate_common(int64_t count, at::ScalarType type) override {
+    return recorded(count, type, [&] { return WrappedGroup::allocate_common(count, type); });
+  }
+
+ private:
+  template <typename Allocate>
+  at::Tensor recorded(int64_t count, at::ScalarType type, Allocate allocate) {
     entry_.bytes = static_cast<uint64_t>(count) * c10::elementSize(type);
     entry_.reduce_op.clear();
     entry_.peer = -1;
     const uint64_t id = begin(Operation::kAllocate, type, FlightState::kStarted);
     try {
-      at::Tensor tensor = WrappedGroup::allocate(count, type);
+      at::Tensor tensor = allocate();
       log_->recorder().finish(id);
       return tensor;
     } catch (const IoError&) {
@@ -154,7 +163,6 @@ class RecordingGroup final : public WrappedGroup {
     }
   }
 
- private:
   Work launch(const Collective& call, Launch how) override {
     entry_.bytes = static_cast<uint64_t>(call.bytes());
     entry_.reduce_op = uses_reduce_op(call.operation) ? reduce_op_name(call.reduce_op) : "";

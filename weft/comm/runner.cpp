@@ -1,5 +1,7 @@
 #include "weft/comm/runner.h"
 
+#include <ATen/record_function.h>
+
 #include <condition_variable>
 
 #include "weft/base/error.h"
@@ -37,6 +39,8 @@ class Runner::Item final : public WorkState {
 
   // On the runner's thread, without the lock.
   std::exception_ptr attempt() const {
+    // What it does to tensors are no operators of the model: whoever watches those would wait for us.
+    const at::DisableRecordFunctionGuard unwatched;
     try {
       job_();
       return nullptr;

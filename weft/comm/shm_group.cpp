@@ -83,6 +83,8 @@ class ShmGroup final : public HostGroup {
 
   std::string_view transport() const override { return "shm"; }
   at::Tensor allocate(int64_t count, at::ScalarType type) override;
+  bool shares_memory() const override { return true; }
+  at::Tensor allocate_common(int64_t count, at::ScalarType type) override;
   bool one_sided() const override { return true; }
   void read(int peer, const at::Tensor& mine, const at::Tensor& into) override;
   std::shared_ptr<Group> split(const std::vector<int>& ranks, const std::string& name) override;
@@ -91,6 +93,8 @@ class ShmGroup final : public HostGroup {
   void execute(const Collective& call, uint64_t sequence, Deadline deadline) override {
     named([&] { dispatch(call, deadline); }, cat(fabric::name_of(call.operation), ", call ", sequence));
   }
+  std::shared_ptr<Region> make_region(int64_t count, at::ScalarType type,
+                                      Region (Fabric::*make)(size_t bytes, Deadline));
   void dispatch(const Collective& call, Deadline deadline);
   void reduce_scatter(const Collective& call, fabric::Elements elements, Deadline deadline);
   void all_gather(const Collective& call, size_t element, Deadline deadline);
@@ -118,18 +122,29 @@ class ShmGroup final : public HostGroup {
   const std::shared_ptr<Regions> regions_ = std::make_shared<Regions>();
 };
 
-at::Tensor ShmGroup::allocate(int64_t count, at::ScalarType type) {
+std::shared_ptr<Region> ShmGroup::make_region(int64_t count, at::ScalarType type,
+                                              Region (Fabric::*make)(size_t bytes, Deadline)) {
   WEFT_CHECK_GE(count, 0);
   std::shared_ptr<Region> region;
   in_turn([&] {
     named([&] {
       const size_t bytes = static_cast<size_t>(count) * c10::elementSize(type);
-      region = std::make_shared<Region>(fabric_->allocate(bytes, Deadline::after(deadline_s())));
+      region = std::make_shared<Region>(((*fabric_).*make)(bytes, Deadline::after(deadline_s())));
     });
   });
+  return region;
+}
+
+at::Tensor ShmGroup::allocate(int64_t count, at::ScalarType type) {
+  const std::shared_ptr<Region> region = make_region(count, type, &Fabric::allocate);
   regions_->add(region);
   const auto let_go = [region, regions = regions_](void*) { regions->remove(*region); };
   return at::from_blob(region->mine(), {count}, let_go, at::TensorOptions().dtype(type));
+}
+
+at::Tensor ShmGroup::allocate_common(int64_t count, at::ScalarType type) {
+  const std::shared_ptr<Region> region = make_region(count, type, &Fabric::allocate_common);
+  return at::from_blob(region->mine(), {count}, [region](void*) {}, at::TensorOptions().dtype(type));
 }
 
 void ShmGroup::read(int peer, const at::Tensor& mine, const at::Tensor& into) {

@@ -74,6 +74,20 @@ TEST(ShmGroup, ReadsWhatAPeerHas) {
   });
 }
 
+TEST(ShmGroup, CommonMemoryIsOneForAll) {
+  with_groups(3, [](Group& group) {
+    EXPECT_TRUE(group.shares_memory());
+    const at::Tensor all = group.allocate_common(3 * 1000, at::kInt);
+    EXPECT_TRUE(all.eq(0).all().item<bool>()) << "fresh memory is zero";
+    group.barrier();
+    all.slice(0, group.rank() * 1000, (group.rank() + 1) * 1000).fill_(group.rank() + 5);
+    group.barrier();
+    for (int rank = 0; rank < 3; ++rank)
+      EXPECT_TRUE(all.slice(0, rank * 1000, (rank + 1) * 1000).eq(rank + 5).all().item<bool>()) << rank;
+    group.barrier();
+  });
+}
+
 TEST(ShmGroup, MemoryOutlivesTheGroup) {
   at::Tensor kept[2];
   with_groups(2, [&](Group& group) {

@@ -17,6 +17,10 @@ class WrappedGroup : public Group {
  public:
   std::string_view transport() const override { return inner_->transport(); }
   at::Tensor allocate(int64_t count, at::ScalarType type) override { return inner_->allocate(count, type); }
+  bool shares_memory() const override { return inner_->shares_memory(); }
+  at::Tensor allocate_common(int64_t count, at::ScalarType type) override {
+    return inner_->allocate_common(count, type);
+  }
   bool one_sided() const override { return inner_->one_sided(); }
   void read(int peer, const at::Tensor& mine, const at::Tensor& into) override { inner_->read(peer, mine, into); }
   std::shared_ptr<Group> split(const std::vector<int>& ranks, const std::string& name) override {

@@ -7,6 +7,7 @@ namespace weft::fabric {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
+constexpr uint32_t kCommon = 1;  // the variant of an allocation that is one for all
 
 size_t whole_pages(size_t bytes) { return std::max(kPageBytes, (bytes + kPageBytes - 1) / kPageBytes * kPageBytes); }
 
@@ -46,6 +47,13 @@ Region Fabric::share(size_t bytes, const std::string& name, Backing backing, Dea
 Region Fabric::allocate(size_t bytes, Deadline deadline) {
   begin(Operation::kAllocate, bytes);
   return share(bytes, "weft-fabric-region", Backing::kNow, deadline);
+}
+
+Region Fabric::allocate_common(size_t bytes, Deadline deadline) {
+  begin(Operation::kAllocate, bytes, kCommon);
+  const size_t total = bytes > SIZE_MAX - kPageBytes ? SIZE_MAX : whole_pages(bytes);
+  return Region(rendezvous_.share_segment(total, "weft-fabric-common", Backing::kNow, deadline), bytes, /*stride=*/0,
+                rank_, ++num_regions_);
 }
 
 void Fabric::barrier(Deadline deadline) {

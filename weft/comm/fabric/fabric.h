@@ -51,6 +51,8 @@ class Fabric {
   // A share of `bytes` in every rank, zeroed, aligned to a page. Refused memory is an IoError in every rank, and the
   // fabric goes on.
   Region allocate(size_t bytes, Deadline deadline);
+  // The same memory for all ranks: each one's share is the whole. For no collective; whoever writes puts barriers around it.
+  Region allocate_common(size_t bytes, Deadline deadline);
   void barrier(Deadline deadline);
   // One-sided: copies out of a peer's share. No peer takes part, so the order is up to the caller (see region.h).
   void read(int peer, RegionPlace from, size_t bytes, void* into) const;

@@ -1,4 +1,5 @@
-// Memory that every rank of a fabric has a share of: equal sizes, one mapping, each share readable by all.
+// Memory that every rank of a fabric has a share of: equal sizes, one mapping, each share readable by all. Of common memory
+// the shares are one and the same (a stride of 0).
 //
 // A rank writes its own share only, except inside a collective that says so. Ownership: a Region owns this rank's mapping of all shares; the pages go when the last
 // rank lets go. Threads and ordering: the collectives of Fabric order what they touch; whoever reads a peer's share by
