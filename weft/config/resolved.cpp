@@ -52,6 +52,11 @@ std::string_view to_text(BucketSizes value) {
   return kTexts[static_cast<size_t>(value)];
 }
 
+std::string_view to_text(ReduceEach value) {
+  constexpr std::string_view kTexts[] = {"auto", "micro_step", "step"};
+  return kTexts[static_cast<size_t>(value)];
+}
+
 Resolved make_resolved(std::span<const Value> values) {
   Resolved r;
   take(values[0], r.train_batch_size);
@@ -181,9 +186,13 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[306], r.weft.semantics);
   take(values[307], r.weft.transport, 4);
   take(values[308], r.weft.bucket, 2);
-  take(values[309], r.weft.deadline_s);
-  take(values[310], r.weft.save_every_steps);
-  take(values[311], r.weft.keep_saves);
+  take(values[309], r.weft.shard_update);
+  take(values[310], r.weft.common_parameters);
+  take(values[311], r.weft.lazy_gather);
+  take(values[312], r.weft.reduce_each, 3);
+  take(values[313], r.weft.deadline_s);
+  take(values[314], r.weft.save_every_steps);
+  take(values[315], r.weft.keep_saves);
   return r;
 }
 

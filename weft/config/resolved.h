@@ -44,6 +44,9 @@ std::string_view to_text(Transport value);
 enum class BucketSizes { kFixed, kAuto };
 std::string_view to_text(BucketSizes value);
 
+enum class ReduceEach { kAuto, kMicroStep, kStep };
+std::string_view to_text(ReduceEach value);
+
 // Where parameter shards live. Stage 3.
 struct OffloadParam {
   OffloadDevice device = OffloadDevice::kNone;  // Memory that holds the shards.
@@ -244,6 +247,10 @@ struct WeftSettings {
   std::optional<std::string> semantics = {};  // Read the file as this DeepSpeed would: deepspeed-0.18; --as has the last word.
   Transport transport = Transport::kAuto;  // How ranks talk; auto: shared memory inside a host, NCCL or Gloo between hosts.
   BucketSizes bucket = BucketSizes::kFixed;  // auto: two steps are measured, then gradients are cut into buckets so that the least communication is exposed; fixed: reduce_bucket_size.
+  bool shard_update = true;  // Stage 0: each rank updates its slice of the weights and keeps only that part of the optimizer's state, as stage 1 does; the bits are the same.
+  bool common_parameters = true;  // Ranks that share a host's memory share one copy of the parameters: there is nothing to gather. False: a copy for each rank, for models that write into their parameters by themselves.
+  bool lazy_gather = true;  // Updated parameters are gathered behind the next forward, which waits for those it touches; false: step() waits for all.
+  ReduceEach reduce_each = ReduceEach::kAuto;  // When gradients are reduced in stages 0 and 1; auto: every micro-step where ranks share a host's memory, as stage 2 does, so that stages have the same bits; else once a step, which sends less.
   double deadline_s = 600.0;  // Seconds a collective may take before the rank that is missing is named and the run ends.
   std::optional<int64_t> save_every_steps = {};  // Save a checkpoint every so many steps.
   int64_t keep_saves = 2;  // Checkpoints kept; older ones are pruned.

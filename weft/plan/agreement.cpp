@@ -23,6 +23,9 @@ std::vector<SharedSetting> settings_of(const PlanOptions& options) {
           {"zero_optimization.overlap_comm", cat(options.overlap)},
           {"data_types.grad_accum_dtype", dtype_or(options.gradient_dtype, "as-parameters")},
           {"communication_data_type", dtype_or(options.wire_dtype, "as-gradients")},
+          {"weft.shard_update", cat(options.shard_update)},
+          {"weft.common_parameters", cat(options.common_parameters)},
+          {"weft.reduce_each", options.reduce_each ? "micro_step" : "step"},
           {"optimizer.state_bytes_per_element", cat(options.optimizer.state_bytes_per_element)},
           {"optimizer.fp32_copy", cat(options.optimizer.fp32_copy)},
           {"zero_optimization.stage3_max_live_parameters", cat(options.live_elements)}};

@@ -28,6 +28,9 @@ constexpr std::string_view kToyText =
     "setting zero_optimization.overlap_comm true\n"
     "setting data_types.grad_accum_dtype as-parameters\n"
     "setting communication_data_type as-gradients\n"
+    "setting weft.shard_update false\n"
+    "setting weft.common_parameters false\n"
+    "setting weft.reduce_each step\n"
     "setting optimizer.state_bytes_per_element 8\n"
     "setting optimizer.fp32_copy true\n"
     "setting zero_optimization.stage3_max_live_parameters 100\n"
@@ -43,7 +46,7 @@ constexpr std::string_view kToyText =
     "end\n";
 
 // On-disk: checkpoints and ranks of other builds compare with this hash; it changes only with the version.
-constexpr std::string_view kToyHash = "b2351d89e757b2da47e3aeabcfb14873";
+constexpr std::string_view kToyHash = "0242251b5c27893ec864e7a4084499ec";
 
 TEST(Agreement, TheTextOfTheToyModel) { EXPECT_EQ(to_text(toy_description()), kToyText); }
 
@@ -93,6 +96,10 @@ TEST(Agreement, EachOptionCounts) {
        "setting 'data_types.grad_accum_dtype' is as-parameters on rank 0 and fp32 on rank 3"},
       {[](auto& o) { o.wire_dtype = Dtype::kBf16; },
        "setting 'communication_data_type' is as-gradients on rank 0 and bf16 on rank 3"},
+      {[](auto& o) { o.shard_update = true; }, "setting 'weft.shard_update' is false on rank 0 and true on rank 3"},
+      {[](auto& o) { o.common_parameters = true; },
+       "setting 'weft.common_parameters' is false on rank 0 and true on rank 3"},
+      {[](auto& o) { o.reduce_each = true; }, "setting 'weft.reduce_each' is step on rank 0 and micro_step on rank 3"},
       {[](auto& o) { o.optimizer.state_bytes_per_element = 4; },
        "setting 'optimizer.state_bytes_per_element' is 8 on rank 0 and 4 on rank 3"},
       {[](auto& o) { o.optimizer.fp32_copy = false; },
@@ -204,7 +211,7 @@ TEST(Agreement, RefusesWhatIsNoDescription) {
   expect_refused(changed_toy("- [10,8]", "-1 [10,8]"), "'-1' is not a whole number");
   expect_refused(changed_toy("- [10,8]", "9999999 [10,8]"), "'9999999' is not a whole number from 0 to 1048576");
   for (const char* shape : {"10,8", "[10,8", "[10,]", "[,8]", "[1 0,8]", "[-1]", "[99999999999999999999]", "[", "]["})
-    expect_refused(changed_toy("[10,8]", shape), "line 14");
+    expect_refused(changed_toy("[10,8]", shape), "line 17");
   expect_refused(changed_toy("[10,8]", "[8796093022208,2]"), "too many elements");
   expect_refused(changed_toy("wte", "w\x01te"), "a name that cannot be printed");
   expect_refused(changed_toy("wte", std::string(kMaxNameBytes + 1, 'x')), "a name that cannot be printed");

@@ -73,6 +73,11 @@ int64_t gathered_bytes(const Plan& plan) {
   return std::clamp(plan.options.live_elements * widest, largest, all);
 }
 
+std::string parameters_text(const Plan& plan, int stage) {
+  if (stage >= 3) return "slices of the parameters";
+  return stage >= 1 && plan.options.common_parameters ? "parameters, one copy for all ranks of the host" : "parameters";
+}
+
 }  // namespace
 
 std::string_view name_of(MemoryKind kind) {
@@ -103,10 +108,12 @@ Ledger make_ledger(const Plan& plan, int stage) {
   const auto add = [&](MemoryKind kind, std::string what, int64_t bytes) {
     if (bytes > 0) ledger.lines.push_back({kind, std::move(what), bytes});
   };
-  add(MemoryKind::kParameters, sharing >= 3 ? "slices of the parameters" : "parameters",
-      parameter_bytes(plan, sharing >= 3));
+  add(MemoryKind::kParameters, parameters_text(plan, sharing), parameter_bytes(plan, sharing >= 3));
   add(MemoryKind::kGradients, sharing >= 2 ? "slices of the gradients" : "gradients",
       gradient_bytes(plan, sharing >= 2));
+  if (sharing < 2 && adds_reduced(plan, stage)) {
+    add(MemoryKind::kGradients, "sums of the micro-steps", gradient_bytes(plan, sharing >= 1));
+  }
   add(MemoryKind::kOptimizer, "optimizer state", optimizer_bytes(plan, sharing >= 1));
   add(MemoryKind::kOptimizer, "fp32 copy of the parameters", fp32_copy_bytes(plan, sharing >= 1));
   if (sharing >= 2) add(MemoryKind::kCommunication, "gradient buckets in flight", flowing_bytes(plan));

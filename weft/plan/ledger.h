@@ -10,6 +10,8 @@
 //   gradients          whole     whole     slices    slices
 //   optimizer state    whole     slices    slices    slices
 //
+// With shard_update stage 0 is as stage 1. Parameters that ranks have in common count in each of them.
+//
 // Pure functions: any thread. Requires: a stage from 0 to 3.
 #pragma once
 

@@ -81,6 +81,8 @@ PlanOptions options_from(const config::Resolved& config, int world) {
           .overlap = zero.overlap_comm,
           .gradient_dtype = dtype_of(config.data_types.grad_accum_dtype),
           .wire_dtype = dtype_of(config.communication_data_type),
+          .shard_update = config.weft.shard_update,
+          .reduce_each = config.weft.reduce_each == config::ReduceEach::kMicroStep,
           .optimizer = cost_from(config),
           .live_elements = zero.stage3_max_live_parameters};
 }
@@ -95,7 +97,13 @@ Dtype wire_dtype(const PlanOptions& options, const Bucket& bucket) {
 
 int effective_stage(const Plan& plan, int stage) {
   WEFT_CHECK(stage >= 0 && stage <= kMaxStage);
-  return plan.layout.world == 1 ? 0 : stage;
+  if (plan.layout.world == 1) return 0;
+  return stage == 0 && plan.options.shard_update ? 1 : stage;
+}
+
+bool adds_reduced(const Plan& plan, int stage) {
+  if (plan.layout.world == 1 || plan.options.accumulation_steps == 1) return false;
+  return stage >= 2 || plan.options.reduce_each;
 }
 
 }  // namespace weft::plan

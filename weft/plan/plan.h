@@ -37,6 +37,10 @@ struct PlanOptions {
   bool overlap = true;         // reduce one bucket while the next is filled
   std::optional<Dtype> gradient_dtype = {};  // that gradients are kept in; absent: the parameter's
   std::optional<Dtype> wire_dtype = {};      // that gradients travel in; absent: the one they are kept in
+  bool shard_update = false;                 // stage 0: the optimizer's work and state are shared out, as in stage 1
+  bool common_parameters =
+      false;                 // stages 1 and 2: the ranks' parameters are one memory, so there is nothing to gather
+  bool reduce_each = false;  // stages 0 and 1: every micro-step, as stage 2 does
   OptimizerCost optimizer = {};
   int64_t live_elements = 1'000'000'000;  // stage 3: gathered at any time
 
@@ -58,7 +62,10 @@ PlanOptions options_from(const config::Resolved& config, int world);
 Dtype gradient_dtype(const PlanOptions& options, const Bucket& bucket);
 Dtype wire_dtype(const PlanOptions& options, const Bucket& bucket);
 
-// The stage that counts: with one rank there is nobody to share with, so every stage is stage 0.
+// The stage that counts: with one rank there is nobody to share with, so every stage is stage 0; and stage 0 is stage 1 where
+// the update is shared out.
 int effective_stage(const Plan& plan, int stage);
+// Whether gradients are reduced in every micro-step and the results added up.
+bool adds_reduced(const Plan& plan, int stage);
 
 }  // namespace weft::plan

@@ -23,12 +23,15 @@ TEST(Plan, TakesItsOptionsFromAConfig) {
   config.zero_optimization.stage3_max_live_parameters = 678;
   config.communication_data_type = config::Dtype::kFp16;
   config.data_types.grad_accum_dtype = config::Dtype::kFp32;
+  config.weft.reduce_each = config::ReduceEach::kMicroStep;
   const PlanOptions expected{.layout = {.world = 8, .bucket_elements = 12345},
                              .stage = 2,
                              .accumulation_steps = 4,
                              .overlap = true,
                              .gradient_dtype = Dtype::kFp32,
                              .wire_dtype = Dtype::kFp16,
+                             .shard_update = true,
+                             .reduce_each = true,
                              .live_elements = 678};
   EXPECT_EQ(options_from(config, 8), expected);
 }

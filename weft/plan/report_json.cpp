@@ -23,6 +23,9 @@ Json options_json(const PlanOptions& options) {
           {"overlap", options.overlap},
           {"gradient_dtype", optional_name(options.gradient_dtype)},
           {"wire_dtype", optional_name(options.wire_dtype)},
+          {"shard_update", options.shard_update},
+          {"common_parameters", options.common_parameters},
+          {"reduce_each", options.reduce_each ? "micro_step" : "step"},
           {"optimizer_bytes_per_element", options.optimizer.state_bytes_per_element},
           {"fp32_copy", options.optimizer.fp32_copy},
           {"live_elements", options.live_elements}};

@@ -18,7 +18,7 @@ PlanOptions gpt_options() {
 }
 
 // The example of docs/plan.md.
-constexpr std::string_view kGptText = R"(plan 0a457b6723f38c4ddc0654742bd2bb90
+constexpr std::string_view kGptText = R"(plan bd2c8ccc4fd7fd719da273ddb6e0205f
   77 parameters, 17.0M elements, world 4, stage 2, 1 micro-step a step
 
 buckets, in the order in which backward completes them

@@ -59,10 +59,11 @@ std::vector<Collective> micro_step(const Plan& plan, int stage, bool is_first, b
   if (regathers || (stage == 3 && is_first)) gather_for_forward(plan, out);
   if (regathers) {
     gather_and_reduce(plan, out);
-  } else if (stage >= 2 || is_boundary) {
+  } else if (stage >= 2 || is_boundary || plan.options.reduce_each) {
     reduce_all(plan, stage == 0 ? Operation::kAllReduce : Operation::kReduceScatter, out);
   }
-  if ((stage == 1 || stage == 2) && is_boundary) gather_updated(plan, out);
+  const bool gathers = (stage == 1 || stage == 2) && !plan.options.common_parameters;
+  if (gathers && is_boundary) gather_updated(plan, out);
   return out;
 }
 

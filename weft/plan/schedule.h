@@ -3,6 +3,7 @@
 //   stage 0   boundary: all-reduce of each gradient bucket
 //   stage 1   boundary: reduce-scatter of each gradient bucket; after the update, all-gather of each parameter bucket
 //   stage 2   every micro-step: reduce-scatter; after the update, all-gather
+//             with reduce_each, stages 0 and 1 reduce in every micro-step too; with common_parameters, 1 and 2 gather nothing
 //   stage 3   every micro-step: all-gather for forward, again for backward, reduce-scatter. Where all parameters may stay
 //             gathered (live_elements), once in the step's first micro-step
 //

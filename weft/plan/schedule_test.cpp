@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "weft/plan/example_tables_impl.h"
+#include "weft/plan/ledger.h"
 
 namespace weft::plan {
 namespace {
@@ -84,6 +85,39 @@ TEST(Schedule, GradientsTravelInTheTypeOfTheWireAndParametersInTheirOwn) {
   ASSERT_EQ(schedule.boundary.size(), 2);
   EXPECT_EQ(schedule.boundary[0].bytes, 640 * 2);
   EXPECT_EQ(schedule.boundary[1].bytes, 640 * 4);
+}
+
+TEST(Schedule, AnUpdateThatIsSharedOutMakesStageZeroStageOne) {
+  PlanOptions options = toy_options();
+  options.shard_update = true;
+  const Plan plan = make_plan(toy_table(), options);
+  EXPECT_EQ(make_schedule(plan, 0).boundary, make_schedule(plan, 1).boundary);
+  EXPECT_EQ(make_ledger(plan, 0).total(), make_ledger(plan, 1).total());
+}
+
+TEST(Schedule, ParametersInCommonAreNotGathered) {
+  PlanOptions options = toy_options();
+  options.common_parameters = true;
+  const Plan plan = make_plan(toy_table(), options);
+  EXPECT_EQ(text_of(make_schedule(plan, 1).boundary), "backward reduce_scatter 0, backward reduce_scatter 1");
+  EXPECT_EQ(text_of(make_schedule(plan, 2).boundary), "backward reduce_scatter 0, backward reduce_scatter 1");
+}
+
+TEST(Schedule, StagesThatReduceEachMicroStepAddUpTheResults) {
+  PlanOptions options = toy_options();
+  options.accumulation_steps = 3;
+  options.reduce_each = true;
+  const Plan plan = make_plan(toy_table(), options);
+  for (int stage = 0; stage <= 2; ++stage) EXPECT_TRUE(adds_reduced(plan, stage));
+  EXPECT_EQ(text_of(make_schedule(plan, 0).middle), "backward all_reduce 0, backward all_reduce 1");
+  EXPECT_EQ(make_schedule(plan, 1).middle, make_schedule(plan, 2).middle);
+  options.reduce_each = false;
+  const Plan once = make_plan(toy_table(), options);
+  EXPECT_FALSE(adds_reduced(once, 1));
+  EXPECT_TRUE(make_schedule(once, 1).middle.empty());
+  const auto sums =
+      make_ledger(plan, 1).bytes(MemoryKind::kGradients) - make_ledger(once, 1).bytes(MemoryKind::kGradients);
+  EXPECT_EQ(sums * plan.layout.world, make_ledger(once, 1).bytes(MemoryKind::kGradients));
 }
 
 TEST(Schedule, OneRankSendsNothing) {
