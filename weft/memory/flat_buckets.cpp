@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "weft/base/check.h"
@@ -34,9 +35,25 @@ FlatBuckets::FlatBuckets(const plan::Plan& plan, std::vector<at::Tensor> paramet
     parameters_.push_back(options.allocate_parameters
                               ? options.allocate_parameters(bucket.num_elements, scalar_type(bucket.dtype))
                               : at::zeros({bucket.num_elements}, own_type));
-    gradients_.push_back(
-        options.allocate_gradients(bucket.num_elements, scalar_type(gradient_dtype(plan.options, bucket))));
+    gradients_.push_back(next_gradients(bucket, scalar_type(gradient_dtype(plan.options, bucket)), options));
   }
+}
+
+// The first buckets of a type bring the buffers, long enough for the largest; the others take turns.
+at::Tensor FlatBuckets::next_gradients(const plan::Bucket& bucket, at::ScalarType type, const FlatOptions& options) {
+  if (options.num_buffers == 0) {
+    buffers_.push_back(num_buffers_++);
+    return options.allocate_gradients(bucket.num_elements, type);
+  }
+  auto& ring = rings_[type];
+  if (std::ssize(ring.buffers) < options.num_buffers) {
+    int64_t longest = 0;
+    for (const auto& other : layout_.gradient_buckets()) longest = std::max(longest, other.num_elements);
+    ring.buffers.emplace_back(num_buffers_++, options.allocate_gradients(longest, type));
+  }
+  const auto& [number, flat] = ring.buffers[ring.next++ % ring.buffers.size()];
+  buffers_.push_back(number);
+  return flat.narrow(0, 0, bucket.num_elements);
 }
 
 at::Tensor FlatBuckets::view(const at::Tensor& flat, int parameter) const {
@@ -54,14 +71,18 @@ at::Tensor FlatBuckets::gradient_view(int parameter) const {
 
 at::Tensor& FlatBuckets::model_gradient(int parameter) { return model_[static_cast<size_t>(parameter)].mutable_grad(); }
 
+void FlatBuckets::fill() const {
+  const at::NoGradGuard no_grad;
+  for (const auto& bucket : layout_.gradient_buckets()) {
+    for (const auto& place : bucket.places) parameter_view(place.parameter).copy_(model_parameter(place.parameter));
+  }
+}
+
 void FlatBuckets::lay_in() {
   const at::NoGradGuard no_grad;
   for (const auto& bucket : layout_.gradient_buckets()) {
     for (const auto& place : bucket.places) {
-      auto& parameter = model_[static_cast<size_t>(place.parameter)];
-      const at::Tensor inside = parameter_view(place.parameter);
-      inside.copy_(parameter);
-      parameter.set_data(inside);
+      model_[static_cast<size_t>(place.parameter)].set_data(parameter_view(place.parameter));
     }
   }
 }
@@ -107,13 +128,16 @@ void FlatBuckets::attach_present_gradients() {
 }
 
 void FlatBuckets::forget_gradients() {
-  for (const auto& bucket : layout_.gradient_buckets()) {
-    for (const auto& place : bucket.places) model_gradient(place.parameter).reset();
-  }
+  for (int bucket = 0; bucket < size(); ++bucket) forget_gradients(bucket);
+}
+
+void FlatBuckets::forget_gradients(int bucket) {
+  for (const auto& place : layout_.bucket(bucket).places) model_gradient(place.parameter).reset();
 }
 
 void FlatBuckets::pack_gradients(int bucket) {
   const at::NoGradGuard no_grad;
+  if (!rings_.empty()) clear_padding(bucket);
   for (const auto& place : layout_.bucket(bucket).places) {
     const at::Tensor inside = gradient_view(place.parameter);
     const at::Tensor& own = model_gradient(place.parameter);
@@ -123,6 +147,17 @@ void FlatBuckets::pack_gradients(int bucket) {
       inside.copy_(own.is_sparse() ? own.to_dense() : own);
     }
   }
+}
+
+// Between parameters and behind them lies what another bucket has left.
+void FlatBuckets::clear_padding(int bucket) const {
+  const at::Tensor& flat = gradients(bucket);
+  int64_t end = 0;
+  for (const auto& place : layout_.bucket(bucket).places) {
+    flat.narrow(0, end, place.begin - end).zero_();
+    end = place.end();
+  }
+  flat.narrow(0, end, flat.numel() - end).zero_();
 }
 
 void FlatBuckets::unpack_gradients(int bucket) {

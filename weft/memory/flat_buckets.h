@@ -1,6 +1,7 @@
 // The memory of a plan's buckets: parameters and gradients of a model laid into flat tensors, one pair to a bucket.
 //
 //   FlatBuckets buckets(plan, parameters, {.allocate_gradients = ...});
+//   buckets.fill();                   // with the model's values, in the types of the plan
 //   buckets.lay_in();                 // the model's parameters are views of the buckets from here on
 //   buckets.attach_gradient(p);       // a gradient that has just come: into its bucket, where later ones are added to it
 //   buckets.gradients(3);             // all gradients of bucket 3, ready for one collective
@@ -18,6 +19,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "weft/plan/plan.h"
@@ -30,6 +33,8 @@ struct FlatOptions {
   // Zeroed memory that the transport can reduce or gather where it lies. Called once per bucket, in order, on every rank.
   std::function<at::Tensor(int64_t count, at::ScalarType type)> allocate_gradients;
   std::function<at::Tensor(int64_t count, at::ScalarType type)> allocate_parameters = {};  // absent: plain memory
+  // Gradient buckets take turns in so many buffers of each type; 0: each has memory of its own.
+  int num_buffers = 0;
 };
 
 // Rank r's part of a bucket, whatever of the bucket the flat tensor holds: parameters, gradients, what travels.
@@ -47,7 +52,8 @@ class FlatBuckets {
   at::Tensor parameter_view(int parameter) const;
   at::Tensor gradient_view(int parameter) const;
 
-  // Copies the values in and makes the model's parameters views. Frozen parameters stay where they are.
+  // Copies the model's values in, then makes its parameters views. Frozen parameters stay where they are.
+  void fill() const;
   void lay_in();
   // Whether the model's parameter is still the bucket's memory.
   bool holds_parameter(int parameter) const;
@@ -63,12 +69,18 @@ class FlatBuckets {
   // For gradients that autograd keeps by itself: into the bucket before it is reduced, and back.
   void pack_gradients(int bucket);
   void unpack_gradients(int bucket);
+  void forget_gradients(int bucket);
+  // Which buffer a bucket's gradients lie in; buckets with the same number take turns.
+  int buffer(int bucket) const { return buffers_[static_cast<size_t>(bucket)]; }
+  int num_buffers() const { return num_buffers_; }
 
   const at::Tensor& model_parameter(int parameter) const { return model_[static_cast<size_t>(parameter)]; }
   const plan::Layout& layout() const { return layout_; }
 
  private:
   at::Tensor view(const at::Tensor& flat, int parameter) const;
+  void clear_padding(int bucket) const;
+  at::Tensor next_gradients(const plan::Bucket& bucket, at::ScalarType type, const FlatOptions& options);
   bool lies_in(const at::Tensor& tensor, const std::vector<at::Tensor>& flats, int parameter) const;
   at::Tensor& model_gradient(int parameter);
 
@@ -76,6 +88,13 @@ class FlatBuckets {
   std::vector<std::vector<int64_t>> shapes_;
   std::vector<at::Tensor> model_;                   // by parameter
   std::vector<at::Tensor> parameters_, gradients_;  // by bucket
+  std::vector<int> buffers_;                        // by bucket
+  int num_buffers_ = 0;
+  struct Ring {
+    std::vector<std::pair<int, at::Tensor>> buffers;  // with their numbers
+    size_t next = 0;
+  };
+  std::map<at::ScalarType, Ring> rings_;  // empty where buckets have memory of their own
 };
 
 }  // namespace weft::memory

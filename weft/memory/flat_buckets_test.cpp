@@ -2,6 +2,7 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -39,6 +40,7 @@ TEST(FlatBuckets, ParametersKeepTheirValuesAndIdentity) {
   std::vector<at::Tensor> before;
   for (const auto& tensor : model.tensors) before.push_back(tensor.detach().clone());
   FlatBuckets buckets(plan_for(model.table), model.tensors, plain_memory());
+  buckets.fill();
   buckets.lay_in();
   for (int i = 0; i < 3; ++i) {
     const auto& tensor = model.tensors[static_cast<size_t>(i)];
@@ -55,6 +57,7 @@ using Attached = FlatBuckets::Attached;
 TEST(FlatBuckets, TheFirstGradientIsCopiedInAndAutogradAddsTheNext) {
   auto model = three_parameters();
   FlatBuckets buckets(plan_for(model.table), model.tensors, plain_memory());
+  buckets.fill();
   buckets.lay_in();
   for (int step = 0; step < 2; ++step) {
     model.tensors[0].mul(model.tensors[0]).sum().backward();
@@ -71,6 +74,7 @@ TEST(FlatBuckets, TheFirstGradientIsCopiedInAndAutogradAddsTheNext) {
 TEST(FlatBuckets, AnAbsentGradientIsZeros) {
   auto model = three_parameters();
   FlatBuckets buckets(plan_for(model.table), model.tensors, plain_memory());
+  buckets.fill();
   buckets.lay_in();
   buckets.gradients(0).fill_(3);  // of the step before
   EXPECT_EQ(buckets.attach_gradient(1), Attached::kAbsent);
@@ -81,6 +85,7 @@ TEST(FlatBuckets, AnAbsentGradientIsZeros) {
 TEST(FlatBuckets, ASparseGradientBecomesDense) {
   auto model = three_parameters();
   FlatBuckets buckets(plan_for(model.table), model.tensors, plain_memory());
+  buckets.fill();
   buckets.lay_in();
   at::Tensor dense = at::zeros({5});
   dense[3] = 9;
@@ -94,6 +99,7 @@ TEST(FlatBuckets, AParameterThatWasGivenOtherMemoryIsSeen) {
   auto model = three_parameters();
   FlatBuckets buckets(plan_for(model.table), model.tensors, plain_memory());
   EXPECT_FALSE(buckets.holds_parameter(2));
+  buckets.fill();
   buckets.lay_in();
   EXPECT_TRUE(buckets.holds_parameter(2));
   model.tensors[2].set_data(at::ones({1}));
@@ -103,6 +109,7 @@ TEST(FlatBuckets, AParameterThatWasGivenOtherMemoryIsSeen) {
 TEST(FlatBuckets, PackedGradientsGoInAndComeBack) {
   auto model = three_parameters();
   FlatBuckets buckets(plan_for(model.table, 6), model.tensors, plain_memory());
+  buckets.fill();
   buckets.lay_in();
   model.tensors[0].mutable_grad() = at::ones({2, 3});
   for (int bucket = 0; bucket < buckets.size(); ++bucket) {
@@ -112,6 +119,40 @@ TEST(FlatBuckets, PackedGradientsGoInAndComeBack) {
   }
   EXPECT_TRUE(same(model.tensors[0].grad(), at::ones({2, 3}).mul_(5)));
   EXPECT_FALSE(model.tensors[1].grad().defined());
+}
+
+TEST(FlatBuckets, BucketsTakeTurnsInBuffers) {
+  auto model = three_parameters();
+  auto options = plain_memory();
+  options.num_buffers = 2;
+  FlatBuckets buckets(plan_for(model.table, 1), model.tensors, options);
+  ASSERT_EQ(buckets.size(), 3);
+  EXPECT_EQ(buckets.num_buffers(), 2);
+  EXPECT_EQ(buckets.buffer(0), buckets.buffer(2));
+  EXPECT_NE(buckets.buffer(0), buckets.buffer(1));
+  EXPECT_EQ(buckets.gradients(0).const_data_ptr(), buckets.gradients(2).const_data_ptr());
+  buckets.gradients(0).fill_(8);  // of another bucket
+  for (const auto& tensor : model.tensors) tensor.mutable_grad() = at::ones_like(tensor.detach());
+  buckets.pack_gradients(2);
+  const int64_t used = buckets.layout().bucket(2).used_elements();
+  EXPECT_EQ(buckets.gradients(2).sum().item<float>(), static_cast<float>(used)) << "nothing else is left in the buffer";
+  buckets.forget_gradients(2);
+  EXPECT_FALSE(model.tensors[0].grad().defined());
+  EXPECT_TRUE(model.tensors[1].grad().defined());
+}
+
+TEST(FlatBuckets, ParametersAreLaidInInTheTypeOfThePlan) {
+  const at::Tensor weight = numbers(40, 0.3F);
+  const plan::ParameterTable table({{.name = "w", .shape = {40}, .dtype = plan::Dtype::kBf16}});
+  FlatBuckets buckets(plan_for(table), {weight}, plain_memory());
+  const at::Tensor before = weight.detach().clone();
+  buckets.fill();
+  buckets.lay_in();
+  EXPECT_EQ(weight.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(weight.detach().equal(before.to(at::kBFloat16)));
+  weight.pow(2).sum().backward();
+  EXPECT_EQ(weight.grad().scalar_type(), at::kBFloat16);
+  EXPECT_EQ(buckets.attach_gradient(0), Attached::kNow);
 }
 
 TEST(FlatBuckets, SlicesLieSideBySide) {
