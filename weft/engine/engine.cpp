@@ -22,11 +22,13 @@ void Engine::zero_grad() { it_->zero_grad(); }
 Engine::NoSync::NoSync(Engine& engine) : engine_(engine) { engine_.it_->hold_back(1); }
 Engine::NoSync::~NoSync() { engine_.it_->hold_back(-1); }
 
-double Engine::get_global_grad_norm() const { return it_->grad_norm(); }
-double Engine::get_lr() const { return it_->lr(); }
-void Engine::set_lr(double lr) { it_->set_lr(lr); }
+double Engine::get_global_grad_norm() const { return it_->updater().grad_norm(); }
+double Engine::get_lr() const { return it_->updater().lr(); }
+void Engine::set_lr(double lr) { it_->updater().set_lr(lr); }
+double Engine::loss_scale() const { return it_->updater().loss_scale(); }
+void Engine::wait_for_parameters() { it_->wait_for_parameters(); }
 int64_t Engine::global_steps() const { return it_->global_steps(); }
-int64_t Engine::skipped_steps() const { return it_->skipped_steps(); }
+int64_t Engine::skipped_steps() const { return it_->updater().num_skipped(); }
 int64_t Engine::micro_steps() const { return it_->micro_steps(); }
 const World& Engine::world() const { return it_->world(); }
 const config::Resolved& Engine::config() const { return it_->config(); }

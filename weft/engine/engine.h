@@ -101,6 +101,11 @@ class Engine {
   // For those who have a schedule of their own; the config's schedule, where there is one, has the last word.
   void set_lr(double lr);
 
+  // What losses are multiplied by before backward; 1 unless "fp16" is enabled.
+  double loss_scale() const;
+  // Until every parameter is whole. Operators wait for those they read by themselves; only whoever looks at memory needs this.
+  void wait_for_parameters();
+
   int64_t global_steps() const;   // updates, skipped ones included
   int64_t skipped_steps() const;  // for a gradient that was not finite
   int64_t micro_steps() const;

@@ -12,12 +12,6 @@
 namespace weft {
 namespace {
 
-constexpr double kDeadlineS = 30;
-
-World world(const std::string& run, int rank, int size, double deadline_s = kDeadlineS) {
-  return world_of(run, rank, size, deadline_s * test::kSlowdown);
-}
-
 class EngineAlone : public testing::Test {
  protected:
   std::string refusal(const std::function<void()>& what) {

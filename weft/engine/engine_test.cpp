@@ -11,60 +11,9 @@
 #include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/engine/engine_test_impl.h"
-#include "weft/plan/schedule.h"
 
 namespace weft {
 namespace {
-
-constexpr double kDeadlineS = 30;
-
-World world(const std::string& run, int rank, int size, double deadline_s = kDeadlineS) {
-  return world_of(run, rank, size, deadline_s * test::kSlowdown);
-}
-
-struct Trained {
-  std::vector<at::Tensor> parameters;
-  std::vector<float> losses;
-  double norm = 0;
-  EngineTotals totals;
-  std::optional<EngineTuning> tuning;
-};
-
-// `num_steps` steps over samples 0, 1, 2, ...: micro-step m of step s on rank r takes sample (s * accumulation + m) * world + r.
-Trained train(const World& here, const config::Resolved& config, int num_steps) {
-  Model model;
-  Engine engine(model.tensors(), config, here);
-  Trained out;
-  const int64_t parts = config.gradient_accumulation_steps;
-  for (int64_t i = 0; i < num_steps * parts; ++i) {
-    const int64_t sample = i * here.size + here.rank;
-    const at::Tensor loss = model.loss(sample, sample % 3 != 1);
-    out.losses.push_back(loss.item<float>());
-    EXPECT_EQ(engine.is_gradient_accumulation_boundary(), (i + 1) % parts == 0);
-    engine.backward(loss);
-    EXPECT_EQ(engine.step().updated, (i + 1) % parts == 0);
-  }
-  for (const auto& [name, tensor] : model.tensors().parameters) out.parameters.push_back(tensor.detach().clone());
-  out.norm = engine.get_global_grad_norm();
-  out.totals = engine.totals();
-  out.tuning = engine.tuning();
-  return out;
-}
-
-std::vector<Trained> train_together(int size, const config::Resolved& config, int num_steps) {
-  std::vector<Trained> results(static_cast<size_t>(size));
-  const std::string run = fresh_run();
-  test::run_ranks_as_threads(size, [&](test::RankContext& ctx) {
-    results[static_cast<size_t>(ctx.rank())] = train(world(run, ctx.rank(), size), config, num_steps);
-  });
-  return results;
-}
-
-void expect_same_bits(const Trained& a, const Trained& b, const std::string& which) {
-  ASSERT_EQ(a.parameters.size(), b.parameters.size());
-  for (size_t i = 0; i < a.parameters.size(); ++i)
-    EXPECT_TRUE(a.parameters[i].equal(b.parameters[i])) << which << ", parameter " << i;
-}
 
 constexpr int kNumSteps = 6;
 
@@ -103,27 +52,6 @@ TEST(Engine, NoSettingOfTheReductionChangesABit) {
   }
 }
 
-// Bits of a run whose optimizer state is shared out, and of the norm it clips by.
-TEST(Engine, StageOneHasTheBitsOfStageZero) {
-  for (const int size : {1, 2, 3, 4}) {
-    for (const char* more : {R"(, "gradient_clipping": 0.05)", R"(, "gradient_clipping": 0)"}) {
-      const auto expected = train_together(size, settings(size, 2, more), kNumSteps);
-      for (const char* zero :
-           {R"(, "zero_optimization": {"stage": 1})",
-            R"(, "zero_optimization": {"stage": 1, "overlap_comm": true, "reduce_bucket_size": 300})",
-            R"(, "zero_optimization": {"stage": 1, "contiguous_gradients": false})",
-            R"(, "zero_optimization": {"stage": 1, "overlap_comm": true}, "weft": {"bucket": "auto"})"}) {
-        const auto got = train_together(size, settings(size, 2, cat(more, zero)), kNumSteps);
-        for (size_t rank = 0; rank < got.size(); ++rank) {
-          expect_same_bits(got[rank], expected[0], cat(size, " ranks, ", zero));
-          EXPECT_EQ(got[rank].losses, expected[rank].losses) << zero;
-          EXPECT_EQ(got[rank].norm, expected[0].norm) << zero;
-        }
-      }
-    }
-  }
-}
-
 TEST(Engine, StateOfOneLayoutGoesIntoAnother) {
   const std::string run = fresh_run();
   test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
@@ -149,28 +77,6 @@ TEST(Engine, StateOfOneLayoutGoesIntoAnother) {
           << i;
   });
 }
-
-class EngineStages : public testing::TestWithParam<int> {};
-
-TEST_P(EngineStages, SendsWhatThePlanSays) {
-  for (const int size : {1, 2, 3}) {
-    const std::string run = fresh_run();
-    test::run_ranks_as_threads(size, [&](test::RankContext& ctx) {
-      Model model;
-      const std::string zero = cat(R"(, "zero_optimization": {"reduce_bucket_size": 500, "stage": )", GetParam(), "}");
-      Engine engine(model.tensors(), settings(size, 2, zero), world(run, ctx.rank(), size));
-      for (int i = 0; i < 8; ++i) {
-        engine.backward(model.loss(i));
-        engine.step();
-      }
-      const auto schedule = make_schedule(engine.plan(), GetParam());
-      EXPECT_EQ(engine.totals().num_collectives, size == 1 ? 0 : 4 * schedule.num_collectives());
-      EXPECT_EQ(engine.totals().sent_bytes, 4 * schedule.sent_bytes());
-    });
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(All, EngineStages, testing::Values(0, 1));
 
 TEST(Engine, RanksThatDifferAreRefusedWithTheDifference) {
   const std::string run = fresh_run();
@@ -241,7 +147,7 @@ TEST(Engine, AGradientThatIsNotFiniteIsSkipped) {
 }
 
 TEST(Engine, NoSyncAccumulatesByHand) {
-  const auto expected = train_together(2, settings(2, 2), 1);
+  const auto expected = train_together(2, settings(2, 2, R"(, "weft": {"reduce_each": "step"})"), 1);
   const std::string run = fresh_run();
   test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
     Model model;

@@ -1,4 +1,5 @@
 // For this room's tests: a small model of plain tensors, settings for it, and worlds of ranks that are threads.
+// Requires: tests/support/ranks.h, included before.
 #pragma once
 
 #include <ATen/TensorOperators.h>
@@ -55,7 +56,8 @@ struct Model {
     return {{{"first", first}, {"bias", bias}, {"second", second}, {"seldom", seldom}}, {}};
   }
   at::Tensor loss(int64_t sample, bool use_all = true) const {
-    const at::Tensor hidden = (at::mm(numbers({5, 24}, 100 + sample), first) + bias).tanh();
+    const at::Tensor input = numbers({5, 24}, 100 + sample).to(first.scalar_type());
+    const at::Tensor hidden = (at::mm(input, first) + bias).tanh();
     at::Tensor out = at::mm(hidden, second);
     if (use_all) out = out * seldom;
     return (out - numbers({5, 8}, 900 + sample)).pow(2).mean();
@@ -70,6 +72,62 @@ inline config::Resolved settings(int world, int64_t accumulation, const std::str
                                      {{"world", config::int_fact(world, "the test")}});
   config::require_usable(reading);
   return std::move(reading.resolved);
+}
+
+inline constexpr double kDeadlineS = 30;
+
+inline World world(const std::string& run, int rank, int size, double deadline_s = kDeadlineS) {
+  return world_of(run, rank, size, deadline_s * test::kSlowdown);
+}
+
+struct Trained {
+  std::vector<at::Tensor> parameters;
+  std::vector<float> losses;
+  double norm = 0;
+  EngineTotals totals;
+  int64_t num_skipped = 0;
+  double loss_scale = 1;
+  std::optional<EngineTuning> tuning;
+};
+
+// `num_steps` steps over samples 0, 1, 2, ...: micro-step m of step s on rank r takes sample (s * accumulation + m) * world + r.
+inline Trained train(const World& here, const config::Resolved& config, int num_steps) {
+  Model model;
+  Engine engine(model.tensors(), config, here);
+  Trained out;
+  const int64_t parts = config.gradient_accumulation_steps;
+  for (int64_t i = 0; i < num_steps * parts; ++i) {
+    const int64_t sample = i * here.size + here.rank;
+    const at::Tensor loss = model.loss(sample, sample % 3 != 1);
+    out.losses.push_back(loss.item<float>());
+    EXPECT_EQ(engine.is_gradient_accumulation_boundary(), (i + 1) % parts == 0);
+    engine.backward(loss);
+    const bool updated = engine.step().updated;
+    // The first losses of fp16 are scaled too high.
+    EXPECT_TRUE(config.fp16.enabled || updated == ((i + 1) % parts == 0));
+  }
+  for (const auto& [name, tensor] : model.tensors().parameters) out.parameters.push_back(tensor.detach().clone());
+  out.norm = engine.get_global_grad_norm();
+  out.totals = engine.totals();
+  out.num_skipped = engine.skipped_steps();
+  out.loss_scale = engine.loss_scale();
+  out.tuning = engine.tuning();
+  return out;
+}
+
+inline std::vector<Trained> train_together(int size, const config::Resolved& config, int num_steps) {
+  std::vector<Trained> results(static_cast<size_t>(size));
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(size, [&](test::RankContext& ctx) {
+    results[static_cast<size_t>(ctx.rank())] = train(world(run, ctx.rank(), size), config, num_steps);
+  });
+  return results;
+}
+
+inline void expect_same_bits(const Trained& a, const Trained& b, const std::string& which) {
+  ASSERT_EQ(a.parameters.size(), b.parameters.size());
+  for (size_t i = 0; i < a.parameters.size(); ++i)
+    EXPECT_TRUE(a.parameters[i].equal(b.parameters[i])) << which << ", parameter " << i;
 }
 
 }  // namespace weft

@@ -3,9 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
-#include <map>
+#include <algorithm>
 
-#include "weft/base/check.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/plan/shard_map.h"
@@ -13,25 +12,7 @@
 namespace weft::engine {
 namespace {
 
-constexpr std::string_view kStep = "step";
-
-// By kind ("exp_avg"), then by bucket.
-using FlatState = std::map<std::string, std::vector<at::Tensor>>;
-
-std::map<std::string, at::Tensor> by_name(const NamedTensors& tensors) { return {tensors.begin(), tensors.end()}; }
-
-FlatState flat_state(optim::Optimizer& optimizer, int num_buckets) {
-  const auto all = by_name(optimizer.state());
-  FlatState out;
-  for (int bucket = 0; bucket < num_buckets; ++bucket) {
-    const std::string before = slice_name(bucket) + ".";
-    for (auto at = all.lower_bound(before); at != all.end() && at->first.starts_with(before); ++at) {
-      out[at->first.substr(before.size())].push_back(at->second);
-    }
-  }
-  for (const auto& [kind, flats] : out) WEFT_CHECK_EQ(flats.size(), static_cast<size_t>(num_buckets));
-  return out;
-}
+using ByName = std::map<std::string, at::Tensor>;
 
 // A whole bucket's state: what is there, or what all ranks have of it.
 at::Tensor whole(const at::Tensor& flat, comm::Group* shared_with) {
@@ -45,7 +26,7 @@ std::string name_of(const std::string& kind, const plan::Parameter& parameter) {
   return cat(kind, ".", parameter.name);
 }
 
-at::Tensor find(const std::map<std::string, at::Tensor>& state, const std::string& name, int64_t num_elements) {
+at::Tensor find(const ByName& state, const std::string& name, int64_t num_elements) {
   const auto found = state.find(name);
   if (found != state.end() && found->second.numel() == num_elements) return found->second;
   throw Error(ErrorKind::kInput, {.title = "the optimizer state is that of another model",
@@ -59,15 +40,30 @@ void copy_whole(const at::Tensor& flat, const plan::Place& place, const at::Tens
   if (into.const_data_ptr() != from.const_data_ptr()) into.copy_(from.reshape({-1}));
 }
 
-}  // namespace
+void set_bucket(const StateOwner& owner, const std::string& kind, int bucket, const ByName& given) {
+  const auto& [flats, plan, shared_with] = owner;
+  const at::Tensor& flat = flats.at(kind)[static_cast<size_t>(bucket)];
+  if (shared_with == nullptr) {
+    for (const auto& place : plan.layout.bucket(bucket).places) {
+      copy_whole(flat, place, find(given, name_of(kind, plan.table[place.parameter]), place.num_elements));
+    }
+    return;
+  }
+  for (const auto& range : plan::ranges_in_slice(plan.layout, bucket, shared_with->rank())) {
+    const auto& parameter = plan.table[range.parameter];
+    const at::Tensor from = find(given, name_of(kind, parameter), plan.table.num_elements(range.parameter));
+    flat.narrow(0, range.slice_begin, range.num_elements)
+        .copy_(from.reshape({-1}).narrow(0, range.parameter_begin, range.num_elements));
+  }
+}
 
-std::string slice_name(int bucket) { return cat("bucket_", bucket); }
+}  // namespace
 
 NamedTensors gather_state(const StateOwner& owner) {
   const at::NoGradGuard no_grad;
-  const auto& [optimizer, plan, shared_with] = owner;
+  const auto& [state, plan, shared_with] = owner;
   NamedTensors out;
-  for (const auto& [kind, flats] : flat_state(optimizer, plan.layout.num_gradient_buckets)) {
+  for (const auto& [kind, flats] : state) {
     std::vector<at::Tensor> wholes;
     for (const at::Tensor& flat : flats) wholes.push_back(whole(flat, shared_with));
     for (const int parameter : plan.table.trainable()) {
@@ -77,32 +73,19 @@ NamedTensors gather_state(const StateOwner& owner) {
                        flat.narrow(0, place.begin, place.num_elements).view(plan.table[parameter].shape));
     }
   }
-  out.emplace_back(kStep, by_name(optimizer.state()).at(std::string(kStep)));
   return out;
 }
 
 void set_state(const StateOwner& owner, const NamedTensors& state) {
   const at::NoGradGuard no_grad;
-  const auto& [optimizer, plan, shared_with] = owner;
-  const auto given = by_name(state);
-  for (const auto& [kind, flats] : flat_state(optimizer, plan.layout.num_gradient_buckets)) {
-    for (int bucket = 0; bucket < plan.layout.num_gradient_buckets; ++bucket) {
-      const at::Tensor& flat = flats[static_cast<size_t>(bucket)];
-      if (shared_with == nullptr) {
-        for (const auto& place : plan.layout.bucket(bucket).places) {
-          copy_whole(flat, place, find(given, name_of(kind, plan.table[place.parameter]), place.num_elements));
-        }
-        continue;
-      }
-      for (const auto& range : plan::ranges_in_slice(plan.layout, bucket, shared_with->rank())) {
-        const auto& parameter = plan.table[range.parameter];
-        const at::Tensor from = find(given, name_of(kind, parameter), plan.table.num_elements(range.parameter));
-        flat.narrow(0, range.slice_begin, range.num_elements)
-            .copy_(from.reshape({-1}).narrow(0, range.parameter_begin, range.num_elements));
-      }
-    }
+  const ByName given(state.begin(), state.end());
+  for (const auto& [kind, flats] : owner.flats) {
+    for (int bucket = 0; bucket < std::ssize(flats); ++bucket) set_bucket(owner, kind, bucket, given);
   }
-  by_name(optimizer.state()).at(std::string(kStep)).copy_(find(given, std::string(kStep), 1));
+}
+
+at::Tensor find_state(const NamedTensors& state, const std::string& name, int64_t num_elements) {
+  return find({state.begin(), state.end()}, name, num_elements);
 }
 
 }  // namespace weft::engine

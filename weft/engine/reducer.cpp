@@ -1,5 +1,6 @@
 #include "weft/engine/reducer.h"
 
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -47,7 +48,14 @@ Reducer::Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, 
       settings_(settings),
       num_arrivals_(once_each(std::move(num_arrivals), buckets.layout().homes.size())),
       flights_(static_cast<size_t>(buckets.size())),
-      wires_(static_cast<size_t>(buckets.size())) {
+      wires_(static_cast<size_t>(buckets.size())),
+      in_buffer_(static_cast<size_t>(buckets.num_buffers()), -1),
+      has_sum_(static_cast<size_t>(buckets.size()), false) {
+  WEFT_CHECK(buckets.num_buffers() == buckets.size() || (settings_.add_up && !settings_.contiguous));
+  for (int bucket = 0; bucket < buckets_.size(); ++bucket) {
+    const at::Tensor inside = reduced(buckets_.gradients(bucket));
+    results_.push_back(settings_.add_up ? at::zeros_like(inside) : inside);
+  }
   log_.num_arrivals.assign(num_arrivals_.size(), 0);
   log_.last_s.assign(num_arrivals_.size(), 0);
   for (const auto& bucket : buckets.layout().gradient_buckets()) {
@@ -83,6 +91,7 @@ void Reducer::note(int parameter) {
 }
 
 void Reducer::take_in(int parameter) {
+  if (settings_.contiguous) settle(buckets_.layout().home(parameter).bucket);
   const bool sparse = settings_.contiguous
                           ? buckets_.attach_gradient(parameter) == memory::FlatBuckets::Attached::kSparse
                           : buckets_.model_parameter(parameter).grad().is_sparse();
@@ -113,6 +122,9 @@ at::Tensor Reducer::on_the_wire(int bucket) {
 
 void Reducer::start(int bucket) {
   const at::NoGradGuard no_grad;
+  int& user = in_buffer_[static_cast<size_t>(buckets_.buffer(bucket))];
+  if (user >= 0) settle(user);
+  user = bucket;
   if (settings_.contiguous) {
     // One that did not come must not be that of the step before.
     for (const auto& place : buckets_.layout().bucket(bucket).places) buckets_.attach_gradient(place.parameter);
@@ -121,11 +133,18 @@ void Reducer::start(int bucket) {
   }
   const at::Tensor& gradients = buckets_.gradients(bucket);
   if (settings_.before != 1) gradients.mul_(settings_.before);
-  auto& flight = flights_[static_cast<size_t>(bucket)];
   const at::Tensor data = on_the_wire(bucket);
+  auto& flight = flights_[static_cast<size_t>(bucket)];
+  flight.under_way = true;
   flight.wire = data.is_same(gradients) ? at::Tensor() : data;
   if (flight.wire.defined()) flight.wire.copy_(gradients);
-  if (group_.world() == 1) return;
+  if (group_.world() > 1) send(bucket, data);
+  // The next backward brings new ones: it must not add to what is being reduced.
+  if (settings_.add_up) buckets_.forget_gradients(bucket);
+}
+
+void Reducer::send(int bucket, const at::Tensor& data) {
+  auto& flight = flights_[static_cast<size_t>(bucket)];
   flight.started_ns = now_ns();
   const int64_t once_around = static_cast<int64_t>(data.nbytes()) / group_.world() * (group_.world() - 1);
   comm::Group& lane = *lanes_[static_cast<size_t>(bucket) % lanes_.size()];
@@ -135,16 +154,39 @@ void Reducer::start(int bucket) {
   totals_.sent_bytes += settings_.scatter ? once_around : 2 * once_around;
 }
 
+void Reducer::settle(int bucket) {
+  if (!flights_[static_cast<size_t>(bucket)].under_way) return;
+  const Span span({.name = "wait for gradients", .category = SpanCategory::kExposedWait, .bucket = bucket});
+  const Stopwatch watch;
+  finish(bucket);
+  totals_.exposed_s += watch.elapsed_s();
+}
+
 void Reducer::finish(int bucket) {
   const at::NoGradGuard no_grad;
   auto& flight = flights_[static_cast<size_t>(bucket)];
-  flight.work.wait();
+  if (!flight.under_way) return;
+  flight.under_way = false;
+  if (group_.world() > 1) flight.work.wait();
   record(bucket, flight);
   flight.work = {};
   const at::Tensor gradients = reduced(buckets_.gradients(bucket));
   if (flight.wire.defined()) gradients.copy_(reduced(flight.wire));
   if (settings_.after != 1) gradients.mul_(settings_.after);
+  if (settings_.add_up) return add_up(bucket, gradients);
   if (!settings_.contiguous && !settings_.scatter) buckets_.unpack_gradients(bucket);
+}
+
+void Reducer::add_up(int bucket, const at::Tensor& gradients) {
+  auto has_sum = has_sum_[static_cast<size_t>(bucket)];
+  const at::Tensor& sum = result(bucket);
+  has_sum ? sum.add_(gradients) : sum.copy_(gradients);
+  has_sum = true;
+}
+
+void Reducer::forget() {
+  for (int bucket = 0; bucket < buckets_.size(); ++bucket) settle(bucket);
+  has_sum_.assign(has_sum_.size(), false);
 }
 
 // What of a bucket holds the result.

@@ -8,7 +8,10 @@
 //   reducer.begin({.reduce = at_boundary});
 //   loss.backward();                  // hooks call reducer.note(parameter)
 //   reducer.end_backward();
-//   reducer.wait();                   // the buckets hold the reduced gradients; with `scatter`, this rank's slices of them do
+//   reducer.wait();                   // result(b) is the reduced gradient of bucket b; with `scatter`, this rank's slice of it
+//
+// Given sums, what each backward gives is added up there, and buckets are free again as soon as they are reduced: they may take
+// turns in buffers. Else the result stays in the bucket.
 //
 // Several lanes are groups of the same ranks that take buckets in turn: while one waits for the other end, another fills the wire.
 //
@@ -31,6 +34,7 @@ struct ReduceSettings {
   bool overlap = true;           // else all buckets go when backward has ended
   bool contiguous = true;        // gradients lie in the buckets already, else they are packed
   bool scatter = false;          // a rank gets the sum of its own slice only
+  bool add_up = false;           // results go to sums, backward after backward
   double before = 1, after = 1;  // factors on this rank's gradient and on the result
   comm::ReduceOp op = comm::ReduceOp::kMean;
   std::optional<at::ScalarType> wire = {};  // gradients travel in this type
@@ -53,7 +57,7 @@ struct ReduceTotals {
 class Reducer {
  public:
   // num_arrivals: how often a parameter's gradient comes in one backward, by parameter; empty: once.
-  // Requires: at least one lane.
+  // Requires: at least one lane; buckets that take turns only with add_up and without contiguous.
   Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, ReduceSettings settings,
           std::vector<int> num_arrivals = {});
 
@@ -66,6 +70,10 @@ class Reducer {
   void end_backward();
   // `arrived` is called for each bucket, in order, as soon as its gradients are there and while later ones are on their way.
   void wait(const std::function<void(int bucket)>& arrived = {});
+  const at::Tensor& result(int bucket) const { return results_[static_cast<size_t>(bucket)]; }
+  bool adds_up() const { return settings_.add_up; }
+  // Drops what has been added up; the next result is the first of its sum.
+  void forget();
   // Backward has thrown. Whether collectives are under way that peers will miss.
   bool abandon();
 
@@ -74,6 +82,7 @@ class Reducer {
 
  private:
   struct Flight {
+    bool under_way = false;
     comm::Work work;
     at::Tensor wire;  // what travels; undefined: the bucket itself
     int64_t started_ns = 0;
@@ -82,7 +91,11 @@ class Reducer {
   void take_in(int parameter);
   void start_full_buckets();
   void start(int bucket);
+  void send(int bucket, const at::Tensor& data);
+  // Its reduction is over before its memory is used again, by itself or by another bucket.
+  void settle(int bucket);
   void finish(int bucket);
+  void add_up(int bucket, const at::Tensor& gradients);
   void record(int bucket, const Flight& flight) const;
   at::Tensor on_the_wire(int bucket);
   at::Tensor reduced(const at::Tensor& bucket) const;
@@ -96,12 +109,15 @@ class Reducer {
   Backward how_;
   bool in_backward_ = false;
   Stopwatch since_begin_;
-  std::vector<int> still_to_come_;  // by parameter, in this backward
-  std::vector<int> per_bucket_;     // arrivals of a whole backward
-  std::vector<int> missing_;        // by bucket: arrivals that are still to come
-  int next_ = 0;                    // the first bucket that has not gone
-  std::vector<Flight> flights_;     // by bucket
-  std::vector<at::Tensor> wires_;   // kept from step to step
+  std::vector<int> still_to_come_;   // by parameter, in this backward
+  std::vector<int> per_bucket_;      // arrivals of a whole backward
+  std::vector<int> missing_;         // by bucket: arrivals that are still to come
+  int next_ = 0;                     // the first bucket that has not gone
+  std::vector<Flight> flights_;      // by bucket
+  std::vector<at::Tensor> wires_;    // kept from step to step
+  std::vector<int> in_buffer_;       // by buffer: the bucket whose gradients are in it
+  std::vector<at::Tensor> results_;  // by bucket
+  std::vector<bool> has_sum_;        // by bucket: a backward of this step has been added
   ReadyLog log_;
   ReduceTotals totals_;
 };

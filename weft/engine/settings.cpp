@@ -29,6 +29,18 @@ std::string brief(const config::Value& value) {
   return cat("[", join(items, ","), "]");
 }
 
+std::optional<plan::Dtype> precision_of(const config::Resolved& config) {
+  if (config.bf16.enabled) return plan::Dtype::kBf16;
+  return config.fp16.enabled ? std::optional(plan::Dtype::kFp16) : std::nullopt;
+}
+
+// Gradients of another type than the parameters' can only be added up in buckets: autograd's own have the parameters'.
+bool adds_wider(const plan::Plan& plan) {
+  return std::ranges::any_of(plan.layout.gradient_buckets(), [&](const plan::Bucket& bucket) {
+    return gradient_dtype(plan.options, bucket) != bucket.dtype;
+  });
+}
+
 // Every argument by itself, so that the one that differs is named.
 void add_arguments(std::vector<plan::SharedSetting>& out, std::string_view section,
                    const std::optional<config::Value>& params) {
@@ -42,35 +54,72 @@ void add_arguments(std::vector<plan::SharedSetting>& out, std::string_view secti
 }  // namespace
 
 void check_supported(const config::Resolved& config) {
-  if (config.zero_optimization.stage > 1) {
-    refuse("this version of weft trains with stages 0 and 1 only", cat("\"stage\": ", config.zero_optimization.stage),
-           "set \"zero_optimization\": {\"stage\": 1}");
+  if (config.zero_optimization.stage > 2) {
+    refuse("this version of weft trains with stages 0 to 2 only", cat("\"stage\": ", config.zero_optimization.stage),
+           "set \"zero_optimization\": {\"stage\": 2}");
   }
-  if (config.fp16.enabled || config.bf16.enabled) {
-    refuse("this version of weft trains in fp32 only",
-           config.fp16.enabled ? "\"fp16\" is enabled" : "\"bf16\" is enabled",
-           "leave \"fp16\" and \"bf16\" out; \"communication_data_type\" halves what is sent");
+  if (config.fp16.enabled && config.bf16.enabled) {
+    refuse("the model cannot be in two types", "\"fp16\" and \"bf16\" are both enabled",
+           "leave one of them out; bf16 needs no loss scale");
   }
-  const auto kept_in = config.data_types.grad_accum_dtype;
-  if (kept_in && *kept_in != config::Dtype::kFp32) {
-    refuse("this version of weft keeps gradients in fp32", cat("\"grad_accum_dtype\": \"", to_text(*kept_in), "\""),
-           "leave \"grad_accum_dtype\" out");
+  if (config.bf16.enabled && config.bf16.bf16_master_weights_and_grads) {
+    refuse("this version of weft keeps master weights in fp32", "\"bf16_master_weights_and_grads\": true",
+           "leave \"bf16_master_weights_and_grads\" out");
   }
 }
 
-void check_types(const plan::ParameterTable& table) {
+void check_types(const plan::ParameterTable& table, const config::Resolved& config) {
+  const auto precision = precision_of(config);
   for (const int parameter : table.trainable()) {
-    if (table[parameter].dtype == plan::Dtype::kFp32) continue;
-    refuse(cat("parameter '", table[parameter].name, "' is ", name_of(table[parameter].dtype)), "",
-           "this version of weft trains fp32 parameters: model->to(torch::kFloat)");
+    const plan::Dtype dtype = table[parameter].dtype;
+    if (dtype == plan::Dtype::kFp32 || dtype == precision) continue;
+    refuse(cat("parameter '", table[parameter].name, "' is ", name_of(dtype)), "",
+           cat("give the engine fp32 parameters, model->to(torch::kFloat), and let \"bf16\" or \"fp16\" of the config ",
+               "convert them"));
   }
+}
+
+plan::ParameterTable in_precision(const plan::ParameterTable& table, const config::Resolved& config) {
+  const auto precision = precision_of(config);
+  std::vector<plan::Parameter> parameters = table.all();
+  for (auto& parameter : parameters) parameter.dtype = precision.value_or(parameter.dtype);
+  return plan::ParameterTable(std::move(parameters));
+}
+
+void convert_the_rest(const ModelTensors& model, const config::Resolved& config) {
+  const auto precision = precision_of(config);
+  if (!precision) return;
+  const auto type = memory::scalar_type(*precision);
+  for (const auto& [name, tensor] : model.parameters) {
+    if (!tensor.requires_grad()) tensor.set_data(tensor.to(type));
+  }
+  if (config.data_types.buffer_dtype && *config.data_types.buffer_dtype == config::Dtype::kFp32) return;
+  for (const auto& [name, tensor] : model.buffers) {
+    if (tensor.is_floating_point()) tensor.set_data(tensor.to(type));
+  }
+}
+
+plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group& group, at::Device device) {
+  plan::PlanOptions out = plan::options_from(config, group.world());
+  const bool share_memory = device.is_cpu() && group.shares_memory() && group.world() > 1;
+  const bool shares_out = out.stage >= 1 || out.shard_update;
+  out.common_parameters = share_memory && shares_out && config.weft.common_parameters;
+  if (config.weft.reduce_each == config::ReduceEach::kAuto) out.reduce_each = share_memory;
+  return out;
+}
+
+Bring bring_of(const config::Resolved& config, const plan::Plan& plan) {
+  if (plan::effective_stage(plan, plan.options.stage) == 0) return Bring::kNone;
+  if (plan.options.common_parameters) return Bring::kCommon;
+  return config.weft.lazy_gather ? Bring::kLazily : Bring::kAtOnce;
 }
 
 ReduceSettings reduce_settings(const config::Resolved& config, const plan::Plan& plan) {
-  const int world = plan.layout.world;
+  const int world = plan.layout.world, stage = plan::effective_stage(plan, plan.options.stage);
   ReduceSettings out{.overlap = plan.options.overlap,
-                     .contiguous = config.zero_optimization.contiguous_gradients,
-                     .scatter = plan::effective_stage(plan, plan.options.stage) >= 1,
+                     .contiguous = stage < 2 && (config.zero_optimization.contiguous_gradients || adds_wider(plan)),
+                     .scatter = stage >= 1,
+                     .add_up = stage >= 2 || plan::adds_reduced(plan, plan.options.stage),
                      .op = comm::ReduceOp::kSum};
   if (plan.options.wire_dtype) out.wire = memory::scalar_type(*plan.options.wire_dtype);
   const bool mean = config.gradient_allreduce_op == config::ReduceOp::kMean;

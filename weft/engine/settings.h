@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "weft/config/resolved.h"
+#include "weft/engine/gathering.h"
+#include "weft/engine/model_tensors.h"
 #include "weft/engine/reducer.h"
 #include "weft/plan/agreement.h"
 
@@ -11,9 +13,17 @@ namespace weft::engine {
 
 // Refuses what this version does not do, rather than doing something else.
 void check_supported(const config::Resolved& config);
-void check_types(const plan::ParameterTable& table);
+void check_types(const plan::ParameterTable& table, const config::Resolved& config);
 
+// The table as it will be trained: in bf16 or fp16 where the config says so.
+plan::ParameterTable in_precision(const plan::ParameterTable& table, const config::Resolved& config);
+// What has no place in buckets, frozen parameters and buffers, in that type too.
+void convert_the_rest(const ModelTensors& model, const config::Resolved& config);
+
+// With what the ranks' transport can do.
+plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group& group, at::Device device);
 ReduceSettings reduce_settings(const config::Resolved& config, const plan::Plan& plan);
+Bring bring_of(const config::Resolved& config, const plan::Plan& plan);
 
 // What must be equal on all ranks beside the plan.
 std::vector<plan::SharedSetting> shared_settings(const config::Resolved& config);

@@ -1,8 +1,10 @@
 #include "weft/engine/training.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
+#include <atomic>
 #include <cmath>
 #include <numeric>
 
@@ -12,22 +14,15 @@
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/engine/agree.h"
-#include "weft/engine/optimizer_state.h"
 #include "weft/engine/settings.h"
 #include "weft/monitor/span.h"
-#include "weft/optim/core/schedule_settings.h"
 
 namespace weft::engine {
 namespace {
 
 // A model that is listed again costs names and maps; parameters that were added are found soon enough.
 constexpr int64_t kLookAgainEvery = 1000;
-// One bad batch is passed over; weights that give nothing but infinities will not recover by themselves.
-constexpr int kMaxSkippedInARow = 10;
-
-plan::Plan plan_of(const ModelTensors& model, const config::Resolved& config, const World& world) {
-  return make_plan(table_of(model), plan::options_from(config, world.size));
-}
+constexpr std::string_view kMaster = "fp32";  // names masters in the state
 
 std::string text_of(double seconds) { return cat(std::llround(seconds * 1e6), " us"); }
 
@@ -52,17 +47,6 @@ std::vector<std::shared_ptr<comm::Group>> lanes_of(const World& world) {
   return lanes;
 }
 
-[[noreturn]] void throw_dead(const std::string& why, int rank) {
-  throw Error(ErrorKind::kBug, {.title = "this engine cannot go on",
-                                .what = why,
-                                .where = cat("rank ", rank),
-                                .fix = "end the program and start it again from the last save"});
-}
-
-[[noreturn]] void misuse(std::string title, std::string fix) {
-  throw Error(ErrorKind::kBug, {.title = std::move(title), .what = "", .where = "", .fix = std::move(fix)});
-}
-
 }  // namespace
 
 Training::Training(ModelTensors model, config::Resolved config, World world, std::function<ModelTensors()> look_again)
@@ -70,17 +54,19 @@ Training::Training(ModelTensors model, config::Resolved config, World world, std
       config_(std::move(config)),
       model_(std::move(model)),
       look_again_(std::move(look_again)),
-      device_(device_of(model_)) {
+      device_(device_of(model_)),
+      updater_(config_) {
   check_supported(config_);
-  plan_.emplace(plan_of(model_, config_, world_));
-  check_types(plan_->table);
+  const plan::ParameterTable table = table_of(model_);
+  check_types(table, config_);
+  plan_.emplace(make_plan(in_precision(table, config_), plan_options(config_, *world_.group, device_)));
   check_agreement(*world_.group, describe(*plan_, shared_settings(config_)), device_);
   broadcast_model(*world_.group, model_);
-  schedule_ = optim::read_schedule(config_.scheduler);
   lanes_ = lanes_of(world_);
   wants_tuning_ = config_.weft.bucket == config::BucketSizes::kAuto && world_.size > 1 && plan_->options.overlap;
   step_began_ns_ = now_ns();
   lay_out(plan_->options.layout);
+  convert_the_rest(model_, config_);
   std::vector<GradientHooks::Watched> watched;
   for (const int parameter : plan_->table.trainable()) {
     watched.push_back({parameter, model_.parameters[static_cast<size_t>(parameter)].second});
@@ -90,79 +76,116 @@ Training::Training(ModelTensors model, config::Resolved config, World world, std
 
 Training::~Training() = default;
 
-std::vector<at::Tensor> Training::parameter_tensors() const {
-  std::vector<at::Tensor> tensors;
-  for (const auto& [name, tensor] : model_.parameters) tensors.push_back(tensor);
-  return tensors;
-}
-
-void Training::lay_out(plan::LayoutOptions layout) {
-  plan::PlanOptions options = plan_->options;
-  options.layout = std::move(layout);
-  const auto allocate = [this](int64_t count, at::ScalarType type) {
-    return allocate_on(*world_.group, device_, count, type);
-  };
-  // State that is there already (loaded before the first step, or buckets that are tuned) moves along.
-  std::optional<NamedTensors> state;
-  const double last_lr = lr();
-  if (optimizer_) state = copy_of(gather_state({*optimizer_, *plan_, sharers()}));
-  optimizer_.reset();
-  plan_.emplace(make_plan(plan_->table, std::move(options)));
-  memory::FlatOptions memory{.allocate_gradients = allocate};
-  if (is_sharded()) memory.allocate_parameters = allocate;
-  auto buckets = std::make_unique<memory::FlatBuckets>(*plan_, parameter_tensors(), memory);
-  buckets->lay_in();
-  const ReduceSettings settings = reduce_settings(config_, *plan_);
-  if (settings.contiguous) buckets->attach_present_gradients();
-  std::vector<int> num_arrivals;
-  if (reducer_) {
-    add_to(more_, reducer_->totals());
-    num_arrivals = reducer_->log().num_arrivals;
-    for (int& count : num_arrivals) count = std::max(count, 1);
-  }
-  std::vector<comm::Group*> lanes;
-  for (const auto& lane : lanes_) lanes.push_back(lane.get());
-  reducer_ = std::make_unique<Reducer>(std::move(lanes), *buckets, settings, std::move(num_arrivals));
-  buckets_ = std::move(buckets);
-  if (!state) return;
-  set_optimizer_state(*state);
-  set_lr(last_lr);
-}
-
-void Training::make_optimizer() {
-  optim::ParamGroup group{.settings = optim::read_optimizer(config_.optimizer), .slices = {}};
-  for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
-    group.slices.push_back({.name = slice_name(bucket),
-                            .param = own_part(buckets_->parameters(bucket)),
-                            .grad = own_part(buckets_->gradients(bucket))});
-  }
-  optimizer_.emplace(std::vector<optim::ParamGroup>{std::move(group)});
-}
+// --- Where everything lies -------------------------------------------------------------------------------------------
 
 at::Tensor Training::own_part(const at::Tensor& bucket) const {
   return is_sharded() ? memory::slice_of(bucket, world_.rank, world_.size) : bucket;
 }
 
-std::vector<at::Tensor> Training::own_gradients() const {
-  std::vector<at::Tensor> out;
-  for (int bucket = 0; bucket < buckets_->size(); ++bucket) out.push_back(own_part(buckets_->gradients(bucket)));
+void Training::lay_out(plan::LayoutOptions layout) {
+  const NamedTensors state = state_to_move();
+  const bool had_state = updater_.has_state();
+  const double last_lr = updater_.lr();
+  plan::PlanOptions options = plan_->options;
+  options.layout = std::move(layout);
+  plan_.emplace(make_plan(plan_->table, std::move(options)));
+  make_buckets();
+  make_masters();
+  make_reducer();
+  updater_.use(update_targets());
+  if (!masters_.empty()) set_state({masters(), *plan_, sharers()}, state);
+  if (!had_state) return;
+  set_optimizer_state(state);
+  updater_.set_lr(last_lr);
+}
+
+// At first that is the model itself, for its fp32 values.
+NamedTensors Training::state_to_move() {
+  if (buckets_) return updater_.has_state() || !masters_.empty() ? copy_of(optimizer_state()) : NamedTensors();
+  NamedTensors out;
+  for (const auto& [name, tensor] : model_.parameters) out.emplace_back(cat(kMaster, ".", name), tensor.detach());
   return out;
 }
 
-// Every rank has updated its slices.
-void Training::gather_parameters() {
-  std::vector<comm::Work> works;
-  for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
-    const at::Tensor& whole = buckets_->parameters(bucket);
-    works.push_back(world_.group->start(comm::all_gather(own_part(whole), whole)));
-    ++more_.num_collectives;
-    more_.sent_bytes += static_cast<int64_t>(whole.nbytes()) / world_.size * (world_.size - 1);
+void Training::make_buckets() {
+  if (gathering_) gathering_->wait();
+  const auto allocate = [this](int64_t count, at::ScalarType type) {
+    return allocate_on(*world_.group, device_, count, type);
+  };
+  memory::FlatOptions memory{.allocate_gradients = allocate};
+  if (stage() >= 2) memory.num_buffers = plan_->options.overlap ? 2 : 1;
+  const bool common = plan_->options.common_parameters;
+  if (common) {
+    memory.allocate_parameters = [this](int64_t count, at::ScalarType type) {
+      return world_.group->allocate_common(count, type);
+    };
+  } else if (is_sharded()) {
+    memory.allocate_parameters = allocate;
   }
-  const Span span({.name = "wait for parameters", .category = SpanCategory::kExposedWait});
-  const Stopwatch watch;
-  for (const comm::Work& work : works) work.wait();
-  more_.exposed_s += watch.elapsed_s();
+  std::vector<at::Tensor> parameters;
+  for (const auto& [name, tensor] : model_.parameters) parameters.push_back(tensor);
+  auto buckets = std::make_unique<memory::FlatBuckets>(*plan_, std::move(parameters), memory);
+  if (!common || world_.rank == 0) buckets->fill();
+  if (common) world_.group->barrier();
+  buckets->lay_in();
+  if (reducer_) add_to(replaced_, reducer_->totals());
+  if (gathering_) add_to(replaced_, gathering_->totals());
+  gathering_ = std::make_unique<Gathering>(*world_.group, *buckets, bring_of(config_, *plan_));
+  buckets_ = std::move(buckets);
 }
+
+void Training::make_masters() {
+  masters_.clear();
+  for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
+    const at::Tensor own = own_part(buckets_->parameters(bucket));
+    if (own.scalar_type() != at::kFloat) masters_.push_back(at::zeros({own.numel()}, own.options().dtype(at::kFloat)));
+  }
+  WEFT_CHECK(masters_.empty() || std::ssize(masters_) == buckets_->size());
+}
+
+void Training::make_reducer() {
+  const ReduceSettings settings = reduce_settings(config_, *plan_);
+  if (settings.contiguous) buckets_->attach_present_gradients();
+  std::vector<int> num_arrivals;
+  if (reducer_) num_arrivals = reducer_->log().num_arrivals;
+  for (int& count : num_arrivals) count = std::max(count, 1);
+  std::vector<comm::Group*> lanes;
+  for (const auto& lane : lanes_) lanes.push_back(lane.get());
+  reducer_ = std::make_unique<Reducer>(std::move(lanes), *buckets_, settings, std::move(num_arrivals));
+}
+
+UpdateTargets Training::update_targets() const {
+  UpdateTargets out{.shared_with = sharers()};
+  for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
+    const at::Tensor own = own_part(buckets_->parameters(bucket));
+    out.params.push_back(masters_.empty() ? own : masters_[static_cast<size_t>(bucket)]);
+    out.copies.push_back(masters_.empty() ? at::Tensor() : own);
+    out.grads.push_back(reducer_->result(bucket));
+  }
+  return out;
+}
+
+FlatState Training::masters() const {
+  if (masters_.empty()) return {};
+  return {{std::string(kMaster), masters_}};
+}
+
+NamedTensors Training::optimizer_state() {
+  FlatState all = updater_.state();
+  all.merge(masters());
+  NamedTensors out = gather_state({all, *plan_, sharers()});
+  for (auto& counter : updater_.counters()) out.push_back(std::move(counter));
+  return out;
+}
+
+void Training::set_optimizer_state(const NamedTensors& state) {
+  FlatState all = updater_.state();
+  all.merge(masters());
+  set_state({all, *plan_, sharers()}, state);
+  updater_.set_counters(state);
+}
+
+// --- Backward --------------------------------------------------------------------------------------------------------
 
 bool Training::at_boundary() const {
   if (num_no_sync_ > 0) return false;
@@ -170,42 +193,42 @@ bool Training::at_boundary() const {
   return in_step_ + 1 >= config_.gradient_accumulation_steps;
 }
 
-void Training::check_alive() const {
-  if (!dead_.empty()) throw_dead(dead_, world_.rank);
+bool Training::reduces() const {
+  return at_boundary() || (num_no_sync_ == 0 && plan::adds_reduced(*plan_, plan_->options.stage));
 }
 
-void Training::die(std::string why) {
-  dead_ = std::move(why);
-  throw_dead(dead_, world_.rank);
+void Training::hold_back(int change) {
+  num_no_sync_ += change;
+  static std::atomic<bool> has_told = false;
+  if (stage() < 2 || change < 0 || has_told.exchange(true)) return;
+  const int64_t bytes = plan_->table.num_elements() * buckets_->parameters(0).element_size();
+  log_info("no_sync() in stage 2 keeps whole gradients meanwhile: ", format_bytes(static_cast<uint64_t>(bytes)),
+           " a rank");
 }
 
-void Training::check_loss(const at::Tensor& loss) const {
-  if (!loss.defined()) misuse("backward() of an undefined loss", "return the loss from forward()");
-  if (loss.numel() != 1) misuse(cat("the loss has ", loss.numel(), " elements"), "reduce it to one: loss.mean()");
-  if (!loss.requires_grad()) {
-    misuse("the loss does not depend on any parameter that requires a gradient",
-           "compute it outside of NoGradGuard, and do not detach() it");
+void Training::check_alive() {
+  if (!dead_.empty()) refuse_dead(dead_, world_.rank);
+  try {
+    gathering_->check();
+  } catch (const std::exception& error) {
+    dead_ = error.what();
+    throw;
   }
 }
 
-void Training::check_parameters() {
-  for (const int parameter : plan_->table.trainable()) {
-    const auto& [name, tensor] = model_.parameters[static_cast<size_t>(parameter)];
-    if (!buckets_->holds_parameter(parameter)) {
-      die(cat("parameter '", name, "' was given other memory behind the engine's back; write into it with copy_()"));
-    }
-    if (!tensor.requires_grad()) {
-      die(cat("requires_grad of parameter '", name, "' was switched off after initialize(); freeze it before"));
-    }
+void Training::check_model() {
+  dead_ = change_of(model_, *plan_, *buckets_);
+  if (dead_.empty() && look_again_ && global_steps_ % kLookAgainEvery == 0 && in_step_ == 0) {
+    dead_ = change_of(look_again_(), model_);
   }
-}
-
-void Training::check_still_the_model() {
-  if (!look_again_) return;
-  const ModelTensors now = look_again_();
-  if (now.parameters.size() == model_.parameters.size()) return;
-  die(cat("the model has ", now.parameters.size(), " parameters, it had ", model_.parameters.size(),
-          " at initialize(); register all of them before"));
+  if (!dead_.empty()) refuse_dead(dead_, world_.rank);
+  if (!plan_->options.common_parameters) return;
+  const std::string written = writes_.look(model_, *plan_);
+  static std::atomic<bool> has_told = false;
+  if (written.empty() || has_told.exchange(true)) return;
+  log_warn("parameter '", written,
+           "' was written to outside of step(): the ranks of this host share it. If they do not all write ",
+           "the same, set \"weft\": {\"common_parameters\": false}");
 }
 
 void Training::backward(const at::Tensor& loss) {
@@ -213,12 +236,11 @@ void Training::backward(const at::Tensor& loss) {
   check_loss(loss);
   if (has_gradients_ && num_no_sync_ == 0)
     misuse("backward() twice without step()", "call step() after each backward()");
-  check_parameters();
-  if (global_steps_ % kLookAgainEvery == 0 && in_step_ == 0) check_still_the_model();
+  check_model();
   const Span span({.name = "backward", .category = SpanCategory::kBackward});
   run_backward(loss);
   has_gradients_ = true;
-  if (!at_boundary() || !is_learning()) return;
+  if (!reduces() || !is_learning()) return;
   if (learnt_) {
     tune_buckets();
   } else {
@@ -229,12 +251,18 @@ void Training::backward(const at::Tensor& loss) {
   reducer_->end_backward();
 }
 
+at::Tensor Training::scaled(const at::Tensor& loss) const {
+  const auto parts = config_.managed_gradient_accumulation ? config_.gradient_accumulation_steps : 1;
+  const at::Tensor part = parts == 1 ? loss : loss / static_cast<double>(parts);
+  const double scale = updater_.loss_scale();
+  return scale == 1 ? part : part.to(at::kFloat) * scale;
+}
+
 void Training::run_backward(const at::Tensor& loss) {
   // While something is to be learnt nothing is sent: the buckets may still change.
-  reducer_->begin({.reduce = at_boundary() && !is_learning(), .learning = is_learning()});
+  reducer_->begin({.reduce = reduces() && !is_learning(), .learning = is_learning()});
   try {
-    const auto parts = config_.managed_gradient_accumulation ? config_.gradient_accumulation_steps : 1;
-    (parts == 1 ? loss : loss / static_cast<double>(parts)).backward();
+    scaled(loss).backward();
     reducer_->end_backward();
   } catch (const std::exception& error) {
     if (reducer_->abandon()) {
@@ -246,7 +274,7 @@ void Training::run_backward(const at::Tensor& loss) {
   }
 }
 
-// All ranks come here together, at the end of the first step's last backward.
+// All ranks come here together, at the end of the first backward that reduces.
 void Training::learn_order() {
   std::vector<int> order = reducer_->log().order;
   std::vector<bool> came(static_cast<size_t>(plan_->table.size()), false);
@@ -288,6 +316,8 @@ std::optional<EngineTuning> Training::tuning() const {
                       .achieved_s = (totals().exposed_comm_s - exposed_when_tuned_s_) / steps};
 }
 
+// --- Step ------------------------------------------------------------------------------------------------------------
+
 StepInfo Training::step() {
   check_alive();
   if (!has_gradients_) misuse("step() without backward()", "call backward(loss) before each step()");
@@ -295,7 +325,7 @@ StepInfo Training::step() {
   ++micro_steps_;
   if (!at_boundary()) {
     ++in_step_;
-    return {.lr = lr()};
+    return {.lr = updater_.lr()};
   }
   in_step_ = 0;
   const StepInfo info = update();
@@ -312,120 +342,55 @@ StepInfo Training::step() {
   return info;
 }
 
-// A pass over all gradients; DeepSpeed saves it in stage 0, too, where nobody clips.
-bool Training::needs_norm() const { return config_.gradient_clipping > 0; }
-
 StepInfo Training::update() {
-  if (!optimizer_) make_optimizer();
   const double exposed_before_s = totals().exposed_comm_s;
-  const int64_t skipped_before = skipped_steps_;
   ++global_steps_;
+  bool updated = false;
   try {
-    if (needs_norm()) {
-      reducer_->wait();
-      update_clipped();
-    } else {
-      update_as_they_come();
-    }
-    if (is_sharded()) gather_parameters();
+    gathering_->before_update();
+    updated = updater_.update(*reducer_, global_steps_);
+    gathering_->after_update();
   } catch (const std::exception& error) {
     dead_ = error.what();
     throw;
   }
+  reducer_->forget();
   buckets_->forget_gradients();
-  return {.updated = skipped_steps_ == skipped_before,
-          .lr = optimizer_->lr(0),
-          .exposed_comm_s = totals().exposed_comm_s - exposed_before_s};
+  return {.updated = updated, .lr = updater_.lr(), .exposed_comm_s = totals().exposed_comm_s - exposed_before_s};
 }
-
-void Training::update_clipped() {
-  const Span span({.name = "optimizer", .category = SpanCategory::kOptimizer});
-  grad_norm_ = global_norm(own_gradients(), sharers());
-  apply(grad_norm_);
-}
-
-// Nobody has to know all gradients first: a bucket is updated while later ones are on their way.
-void Training::update_as_they_come() {
-  follow_schedule();
-  optimizer_->begin_step();
-  reducer_->wait([this](int bucket) {
-    const Span span({.name = "optimizer", .category = SpanCategory::kOptimizer, .bucket = bucket});
-    optimizer_->step_slice(0, static_cast<size_t>(bucket));
-  });
-}
-
-// Without a schedule the rate is whatever was set last.
-void Training::follow_schedule() {
-  if (!std::holds_alternative<optim::FixedLr>(schedule_)) optimizer_->follow(schedule_);
-}
-
-void Training::apply(const GradientNorm& norm) {
-  const bool known = !norm.on_device().defined();
-  if (known && !std::isfinite(norm.value())) return skip();
-  skipped_in_a_row_ = 0;
-  follow_schedule();
-  if (known) return optimizer_->step(clip_factor(norm.value(), config_.gradient_clipping));
-  optimizer_->step(clip_factor(norm.on_device(), config_.gradient_clipping));
-}
-
-void Training::skip() {
-  ++skipped_steps_;
-  log_warn("step ", global_steps_, " skipped: the gradient is not finite (", skipped_steps_, " so far)");
-  if (++skipped_in_a_row_ < kMaxSkippedInARow) return;
-  throw Error(ErrorKind::kEnvironment, {.title = "the gradient is no longer a number",
-                                        .what = cat(skipped_in_a_row_, " steps in a row, at learning rate ", lr()),
-                                        .where = cat("step ", global_steps_),
-                                        .fix = "a smaller learning rate, a longer warm-up, or gradient_clipping"});
-}
-
-int64_t Training::skipped_steps() const { return skipped_steps_ + (optimizer_ ? optimizer_->num_left_out() : 0); }
 
 void Training::zero_grad() {
+  reducer_->forget();
   buckets_->forget_gradients();
   has_gradients_ = false;
   in_step_ = 0;
 }
 
-double Training::lr() const {
-  if (optimizer_) return optimizer_->lr(0);
-  return optim::lr_at(schedule_, 0, optim::lr_of(optim::read_optimizer(config_.optimizer)));
-}
-
-void Training::set_lr(double lr) {
-  if (!optimizer_) make_optimizer();
-  optimizer_->set_lr(0, lr);
-}
-
 EngineTotals Training::totals() const {
-  ReduceTotals all = more_;
+  ReduceTotals all = replaced_;
   add_to(all, reducer_->totals());
+  add_to(all, gathering_->totals());
   return {.num_collectives = all.num_collectives, .sent_bytes = all.sent_bytes, .exposed_comm_s = all.exposed_s};
 }
 
 EngineStateBytes Training::state_bytes() const {
   EngineStateBytes out;
-  int64_t used = 0, padded = 0;
+  int64_t used = 0, padded = 0, kept = updater_.state_bytes();
   for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
     const int64_t elements = plan_->layout.bucket(bucket).used_elements();
     used += elements;
-    padded += plan_->layout.bucket(bucket).num_elements / (is_sharded() ? world_.size : 1);
+    padded += own_part(buckets_->parameters(bucket)).numel();
     out.params += elements * buckets_->parameters(bucket).element_size();
-    out.grads += elements * buckets_->gradients(bucket).element_size();
+    if (stage() < 2) out.grads += elements * buckets_->gradients(bucket).element_size();
+    if (reducer_->adds_up()) {
+      out.grads += elements * reducer_->result(bucket).element_size() / (is_sharded() ? world_.size : 1);
+    }
   }
+  for (const at::Tensor& master : masters_) kept += static_cast<int64_t>(master.nbytes());
   WEFT_CHECK_GT(padded, 0);
   const int64_t owned = is_sharded() ? (used + world_.size - 1) / world_.size : used;
-  out.optimizer = optimizer_ ? optimizer_->state_bytes() / padded * owned : 0;
+  out.optimizer = kept / padded * owned;
   return out;
-}
-
-NamedTensors Training::optimizer_state() {
-  if (!optimizer_) make_optimizer();
-  return gather_state({*optimizer_, *plan_, sharers()});
-}
-
-void Training::set_optimizer_state(const NamedTensors& state) {
-  if (!optimizer_) make_optimizer();
-  set_state({*optimizer_, *plan_, sharers()}, state);
 }
 
 }  // namespace weft::engine

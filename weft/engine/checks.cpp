@@ -1,0 +1,61 @@
+#include "weft/engine/checks.h"
+
+#include "weft/base/error.h"
+#include "weft/base/text.h"
+
+namespace weft::engine {
+
+void misuse(std::string title, std::string fix) {
+  throw Error(ErrorKind::kBug, {.title = std::move(title), .what = "", .where = "", .fix = std::move(fix)});
+}
+
+void refuse_dead(const std::string& why, int rank) {
+  throw Error(ErrorKind::kBug, {.title = "this engine cannot go on",
+                                .what = why,
+                                .where = cat("rank ", rank),
+                                .fix = "end the program and start it again from the last save"});
+}
+
+void check_loss(const at::Tensor& loss) {
+  if (!loss.defined()) misuse("backward() of an undefined loss", "return the loss from forward()");
+  if (loss.numel() != 1) misuse(cat("the loss has ", loss.numel(), " elements"), "reduce it to one: loss.mean()");
+  if (!loss.requires_grad()) {
+    misuse("the loss does not depend on any parameter that requires a gradient",
+           "compute it outside of NoGradGuard, and do not detach() it");
+  }
+}
+
+std::string change_of(const ModelTensors& model, const plan::Plan& plan, const memory::FlatBuckets& buckets) {
+  for (const int parameter : plan.table.trainable()) {
+    const auto& [name, tensor] = model.parameters[static_cast<size_t>(parameter)];
+    if (!buckets.holds_parameter(parameter)) {
+      return cat("parameter '", name, "' was given other memory behind the engine's back; write into it with copy_()");
+    }
+    if (!tensor.requires_grad()) {
+      return cat("requires_grad of parameter '", name, "' was switched off after initialize(); freeze it before");
+    }
+  }
+  return "";
+}
+
+std::string change_of(const ModelTensors& now, const ModelTensors& before) {
+  if (now.parameters.size() == before.parameters.size()) return "";
+  return cat("the model has ", now.parameters.size(), " parameters, it had ", before.parameters.size(),
+             " at initialize(); register all of them before");
+}
+
+std::string WriteWatch::look(const ModelTensors& model, const plan::Plan& plan) {
+  const bool is_first = versions_.empty();
+  versions_.resize(model.parameters.size());
+  std::string found;
+  for (const int parameter : plan.table.trainable()) {
+    const auto& [name, tensor] = model.parameters[static_cast<size_t>(parameter)];
+    auto& version = versions_[static_cast<size_t>(parameter)];
+    const auto now = static_cast<uint32_t>(tensor._version());
+    if (now != version && !is_first && found.empty()) found = name;
+    version = now;
+  }
+  return found;
+}
+
+}  // namespace weft::engine

@@ -1,0 +1,35 @@
+// What can be wrong about a call of the engine or about the model behind its back.
+//
+// Pure looks; any thread, one at a time. Failure: Error(kBug) with what was meant instead.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "weft/engine/model_tensors.h"
+#include "weft/memory/flat_buckets.h"
+#include "weft/plan/plan.h"
+
+namespace weft::engine {
+
+[[noreturn]] void misuse(std::string title, std::string fix);
+[[noreturn]] void refuse_dead(const std::string& why, int rank);
+
+void check_loss(const at::Tensor& loss);
+
+// Why the parameters are no longer those that were laid out; "": they are.
+std::string change_of(const ModelTensors& model, const plan::Plan& plan, const memory::FlatBuckets& buckets);
+// The same by their number alone.
+std::string change_of(const ModelTensors& now, const ModelTensors& before);
+
+// Sees parameters that were written to by others than the engine.
+class WriteWatch {
+ public:
+  // The first that was written to since the last call; "": none, or this is the first call.
+  std::string look(const ModelTensors& model, const plan::Plan& plan);
+
+ private:
+  std::vector<uint32_t> versions_;
+};
+
+}  // namespace weft::engine

@@ -1,0 +1,91 @@
+// What is shared out, and when it is brought back, changes no bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/ranks.h"
+#include "weft/engine/engine_test_impl.h"
+#include "weft/plan/ledger.h"
+#include "weft/plan/schedule.h"
+
+namespace weft {
+namespace {
+
+constexpr int kNumSteps = 6;
+
+constexpr const char
+    *kClipped = R"(, "gradient_clipping": 0.05)",
+    *kFree = R"(, "gradient_clipping": 0)", *kBf16 = R"(, "bf16": {"enabled": true}, "gradient_clipping": 0.05)",
+    *kFp16 = R"(, "fp16": {"enabled": true, "initial_scale_power": 17, "hysteresis": 1}, "gradient_clipping": 0.05)",
+    *kWide = R"(, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"})";
+
+struct Setting {
+  int accumulation;
+  const char* more;
+};
+
+class EngineBits : public testing::TestWithParam<Setting> {};
+
+TEST_P(EngineBits, AreTheSameInEveryStage) {
+  const auto [accumulation, more] = GetParam();
+  for (const int size : {1, 2, 3, 4}) {
+    const auto expected = train_together(size, settings(size, accumulation, more), kNumSteps);
+    for (const char* zero :
+         {R"(, "weft": {"shard_update": false})", R"(, "zero_optimization": {"stage": 1})",
+          R"(, "zero_optimization": {"stage": 1, "overlap_comm": true, "reduce_bucket_size": 300})",
+          R"(, "zero_optimization": {"stage": 1, "contiguous_gradients": false}, "weft": {"common_parameters": false})",
+          R"(, "zero_optimization": {"stage": 1, "overlap_comm": true}, "weft": {"bucket": "auto"})",
+          R"(, "zero_optimization": {"stage": 2})",
+          R"(, "zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": 300})",
+          R"(, "zero_optimization": {"stage": 2, "reduce_bucket_size": 1}, "weft": {"common_parameters": false})",
+          R"(, "zero_optimization": {"stage": 2}, "weft": {"common_parameters": false, "lazy_gather": false})",
+          R"(, "zero_optimization": {"stage": 2, "overlap_comm": true}, "weft": {"bucket": "auto"})"}) {
+      const auto got = train_together(size, settings(size, accumulation, cat(more, zero)), kNumSteps);
+      for (size_t rank = 0; rank < got.size(); ++rank) {
+        expect_same_bits(got[rank], expected[0], cat(size, " ranks, ", zero));
+        EXPECT_EQ(got[rank].losses, expected[rank].losses) << zero;
+        EXPECT_EQ(got[rank].norm, expected[0].norm) << zero;
+        EXPECT_EQ(got[rank].num_skipped, expected[0].num_skipped) << zero;
+        EXPECT_EQ(got[rank].loss_scale, expected[0].loss_scale) << zero;
+      }
+    }
+  }
+}
+
+TEST(EngineInFp16, SkipsUntilTheScaleFits) {
+  const auto trained = train_together(2, settings(2, 1, kFp16), 12);
+  EXPECT_GT(trained[0].num_skipped, 0);
+  EXPECT_LT(trained[0].num_skipped, 12);
+  EXPECT_EQ(trained[0].loss_scale, 131072 / std::pow(2, trained[0].num_skipped));
+  EXPECT_TRUE(std::isfinite(trained[0].norm));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EngineBits,
+                         testing::Values(Setting{1, kClipped}, Setting{4, kClipped}, Setting{1, kFree},
+                                         Setting{4, kFree}, Setting{1, kBf16}, Setting{4, kBf16}, Setting{2, kFp16},
+                                         Setting{3, kWide}));
+
+class EngineStages : public testing::TestWithParam<int> {};
+
+TEST_P(EngineStages, SendsWhatThePlanSays) {
+  for (const int size : {1, 2, 3}) {
+    const std::string run = fresh_run();
+    test::run_ranks_as_threads(size, [&](test::RankContext& ctx) {
+      Model model;
+      const std::string zero = cat(R"(, "zero_optimization": {"reduce_bucket_size": 500, "stage": )", GetParam(), "}");
+      Engine engine(model.tensors(), settings(size, 2, zero), world(run, ctx.rank(), size));
+      for (int i = 0; i < 8; ++i) {
+        engine.backward(model.loss(i));
+        engine.step();
+      }
+      const auto schedule = make_schedule(engine.plan(), GetParam());
+      EXPECT_EQ(engine.totals().num_collectives, size == 1 ? 0 : 4 * schedule.num_collectives());
+      EXPECT_EQ(engine.totals().sent_bytes, 4 * schedule.sent_bytes());
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EngineStages, testing::Values(0, 1, 2));
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,90 @@
+#include "weft/engine/gathering.h"
+
+#include "weft/base/clock.h"
+#include "weft/monitor/span.h"
+
+namespace weft::engine {
+namespace {
+
+std::vector<at::Tensor> flats_of(const memory::FlatBuckets& buckets) {
+  std::vector<at::Tensor> out;
+  for (int bucket = 0; bucket < buckets.size(); ++bucket) out.push_back(buckets.parameters(bucket));
+  return out;
+}
+
+}  // namespace
+
+Gathering::Gathering(comm::Group& group, const memory::FlatBuckets& buckets, Bring how)
+    : group_(group), buckets_(buckets), how_(how), flights_(static_cast<size_t>(buckets.size())) {
+  if (how_ != Bring::kLazily) return;
+  gate_ = std::make_unique<Gate>(flats_of(buckets), [this](int bucket) { wait_for(bucket); });
+}
+
+void Gathering::before_update() {
+  wait();
+  if (how_ == Bring::kCommon) meet();
+}
+
+void Gathering::after_update() {
+  if (how_ == Bring::kNone) return;
+  if (how_ == Bring::kCommon) return meet();
+  start();
+  if (how_ == Bring::kAtOnce) wait();
+}
+
+void Gathering::meet() {
+  const Span span({.name = "wait for ranks", .category = SpanCategory::kExposedWait});
+  const Stopwatch watch;
+  group_.barrier();
+  totals_.exposed_s += watch.elapsed_s();
+}
+
+// The gate closes last: starting itself may touch what is to be filled.
+void Gathering::start() {
+  for (int bucket = buckets_.size() - 1; bucket >= 0; --bucket) {
+    const at::Tensor& whole = buckets_.parameters(bucket);
+    auto& flight = flights_[static_cast<size_t>(bucket)];
+    flight.started_ns = now_ns();
+    flight.work = group_.start(comm::all_gather(memory::slice_of(whole, group_.rank(), group_.world()), whole));
+    flight.under_way = true;
+    ++totals_.num_collectives;
+    totals_.sent_bytes += static_cast<int64_t>(whole.nbytes()) / group_.world() * (group_.world() - 1);
+  }
+  num_under_way_ = buckets_.size();
+  if (gate_) gate_->close();
+}
+
+void Gathering::wait_for(int bucket) {
+  auto& flight = flights_[static_cast<size_t>(bucket)];
+  if (!flight.under_way) return;
+  flight.under_way = false;
+  --num_under_way_;
+  {
+    const Span span({.name = "wait for parameters", .category = SpanCategory::kExposedWait, .bucket = bucket});
+    const Stopwatch watch;
+    flight.work.wait();
+    totals_.exposed_s += watch.elapsed_s();
+  }
+  if (spans_on()) {
+    const int64_t finished_ns = flight.work.finished_ns();
+    record_span({.name = "gather",
+                 .category = SpanCategory::kGather,
+                 .bucket = bucket,
+                 .bytes = static_cast<int64_t>(buckets_.parameters(bucket).nbytes()),
+                 .start_ns = flight.started_ns,
+                 .end_ns = finished_ns > 0 ? finished_ns : now_ns()});
+  }
+  flight.work = {};
+}
+
+void Gathering::wait() {
+  check();
+  if (gate_) gate_->open();
+  for (int bucket = buckets_.size() - 1; bucket >= 0 && num_under_way_ > 0; --bucket) wait_for(bucket);
+}
+
+void Gathering::check() {
+  if (gate_) gate_->rethrow();
+}
+
+}  // namespace weft::engine

@@ -1,0 +1,58 @@
+// Brings the slices that ranks have updated back to all of them.
+//
+//   kNone     every rank updates everything: nothing to bring
+//   kCommon   the ranks' parameters are one memory: barriers around the update are all there is
+//   kAtOnce   step() waits for all buckets
+//   kLazily   buckets come behind the next forward, which waits for those it touches (gate.h); in the order in which forward needs
+//             them, the reverse of that in which their gradients came
+//
+// Ownership: borrows group and buckets. Threads: one at a time; touches come on any. Failure: as Group; of a wait behind an
+// operator at the next check().
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "weft/comm/group.h"
+#include "weft/engine/gate.h"
+#include "weft/engine/reducer.h"
+#include "weft/memory/flat_buckets.h"
+
+namespace weft::engine {
+
+enum class Bring { kNone, kCommon, kAtOnce, kLazily };
+
+class Gathering {
+ public:
+  Gathering(comm::Group& group, const memory::FlatBuckets& buckets, Bring how);
+
+  // All ranks have ended backward: nobody reads parameters, and what was gathered before is there.
+  void before_update();
+  void after_update();
+  // Until all parameters are whole, for whoever reads them without an operator.
+  void wait();
+  // Throws what a wait behind an operator came upon.
+  void check();
+
+  const ReduceTotals& totals() const { return totals_; }
+
+ private:
+  void meet();
+  void start();
+  void wait_for(int bucket);
+
+  comm::Group& group_;
+  const memory::FlatBuckets& buckets_;
+  const Bring how_;
+  struct Flight {
+    comm::Work work;
+    bool under_way = false;
+    int64_t started_ns = 0;
+  };
+  std::vector<Flight> flights_;  // by bucket
+  int num_under_way_ = 0;
+  std::unique_ptr<Gate> gate_;
+  ReduceTotals totals_;
+};
+
+}  // namespace weft::engine

@@ -1,0 +1,74 @@
+// What reduced gradients do to the weights: norm, clipping, the loss scale, the schedule, the optimizer on this rank's part.
+//
+// An update whose gradient is not finite is left out, on all ranks alike, and the schedule does not move. Of fp16 that is how the loss
+// scale finds its size; elsewhere ten in a row end the run.
+//
+// Ownership: owns the optimizer and its state; shares the tensors it is given. Threads: one at a time. Failure: Error(kInput) for a
+// config that names what is not there, Error(kEnvironment) where gradients are lost for good, as Group.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "weft/comm/group.h"
+#include "weft/config/resolved.h"
+#include "weft/engine/gradient_norm.h"
+#include "weft/engine/optimizer_state.h"
+#include "weft/engine/reducer.h"
+#include "weft/optim/core/loss_scaler.h"
+#include "weft/optim/optimizer.h"
+
+namespace weft::engine {
+
+// What this rank updates, by bucket.
+struct UpdateTargets {
+  std::vector<at::Tensor> params = {};  // fp32
+  std::vector<at::Tensor> grads = {};
+  std::vector<at::Tensor> copies = {};  // of params in the model's type; undefined: params are the model's
+  comm::Group* shared_with = nullptr;   // whose ranks update the rest; nobody: null
+};
+
+class Updater {
+ public:
+  explicit Updater(const config::Resolved& config);
+
+  // State that was there is gone: take it out before, and put it in again.
+  void use(UpdateTargets targets);
+
+  // Waits for the gradients. Whether the weights changed, as far as is known here: a device may leave it out later.
+  bool update(Reducer& reducer, int64_t step);
+
+  double loss_scale() const { return scaler_.scale(); }
+  double lr() const;
+  void set_lr(double lr);
+  double grad_norm() const { return norm_.value() / norm_scale_; }
+  int64_t num_skipped() const { return num_skipped_ + (optimizer_ ? optimizer_->num_left_out() : 0); }
+
+  bool has_state() const { return optimizer_.has_value(); }
+  // By kind and bucket; makes it where there is none.
+  FlatState state();
+  // What is not by parameter: "step", and of fp16 "loss_scale". Live where they are the optimizer's.
+  NamedTensors counters();
+  void set_counters(const NamedTensors& state);
+  int64_t state_bytes() const { return optimizer_ ? optimizer_->state_bytes() : 0; }
+
+ private:
+  void make_optimizer();
+  void follow_schedule();
+  bool update_whole(Reducer& reducer, int64_t step);
+  bool update_as_they_come(Reducer& reducer);
+  bool skip(int64_t step);
+  bool needs_norm() const;
+
+  const config::Resolved& config_;
+  const optim::Schedule schedule_;
+  UpdateTargets targets_;
+  std::optional<optim::Optimizer> optimizer_;
+  optim::LossScaler scaler_;
+  GradientNorm norm_;
+  double norm_scale_ = 1;  // that of the loss when it was taken
+  int64_t num_skipped_ = 0;
+  int num_in_a_row_ = 0;
+};
+
+}  // namespace weft::engine
