@@ -73,7 +73,7 @@ def spans(trace: list[dict], rank: int, category: str) -> list[dict]:
 
 
 def test_the_trace_shows_every_rank_and_adds_up(weft, tiny, tmp_path):
-    done = train(weft, tiny, "--config", config(tmp_path), "--trace")
+    done = train(weft, tiny, "--config", config(tmp_path, weft={"reduce_each": "step"}), "--trace")
     assert done.code == 0, done.err
     trace = json.loads((tmp_path / "runs" / "r" / "trace.json").read_text())
     for rank in (0, 1):
@@ -82,13 +82,13 @@ def test_the_trace_shows_every_rank_and_adds_up(weft, tiny, tmp_path):
         buckets = {event["args"]["bucket"] for event in spans(trace, rank, "reduce")}
         assert len(buckets) > 2 and buckets == set(range(len(buckets)))
         assert len(spans(trace, rank, "reduce")) == STEPS * len(buckets)
-        assert len(spans(trace, rank, "exposed_wait")) == STEPS
+        assert len(spans(trace, rank, "exposed_wait")) == 3 * STEPS
         assert len(spans(trace, rank, "forward")) == len(spans(trace, rank, "backward")) == 2 * STEPS
         for step in steps:
             begin, end = step["ts"], step["ts"] + step["dur"]
             inside = [event for category in ("data", "forward", "backward", "exposed_wait", "optimizer") for event in spans(trace, rank, category)
                       if begin <= event["ts"] and event["ts"] + event["dur"] <= end + 0.001]
-            assert len(inside) == 2 * 3 + 2, "two micro-steps, one wait, one update"
+            assert len(inside) == 2 * 3 + 4, "two micro-steps, gradients, one update, and the barriers around it"
             inside.sort(key=lambda event: event["ts"])
             for one, next_one in zip(inside, inside[1:]):
                 assert one["ts"] + one["dur"] <= next_one["ts"] + 0.001, "the parts of a step follow each other"
@@ -112,20 +112,42 @@ def stage(tmp_path: pathlib.Path, number: int) -> str:
     return path.name
 
 
-def test_stage_1_has_the_bits_of_stage_0_and_half_its_state(weft, tiny, tmp_path):
-    def run(number: int) -> dict:
-        done = weft("train", "-n", "2", *tiny, "--data", "random", "--steps", str(STEPS), "--config", stage(tmp_path, number), "--json", "-")
+@pytest.mark.parametrize("more", [{}, {"bf16": {"enabled": True}}], ids=["fp32", "bf16"])
+def test_stages_have_the_same_bits_and_less_and_less_state(weft, tiny, tmp_path, more):
+    def run(number: int, **ours) -> dict:
+        text = json.loads((tmp_path / stage(tmp_path, number)).read_text())
+        (tmp_path / "here.json").write_text(json.dumps({**text, **more, "weft": ours}))
+        done = weft("train", "-n", "2", *tiny, "--data", "random", "--steps", str(STEPS), "--config", "here.json", "--json", "-")
         assert done.code == 0, done.err
         return json.loads(done.out)
 
-    zero, one = run(0), run(1)
-    assert one["loss_bits"] == zero["loss_bits"]
-    assert (zero["stage"], one["stage"]) == (0, 1)
-    assert one["bytes_sent"] == zero["bytes_sent"], "a reduce-scatter and an all-gather are an all-reduce"
-    assert one["state_bytes"]["optimizer"] * 2 == zero["state_bytes"]["optimizer"] == 8 * zero["params"]
+    whole, zero, one, two = run(0, shard_update=False), run(0), run(1), run(2)
+    apart = run(2, common_parameters=False)
+    assert whole["loss_bits"] == zero["loss_bits"] == one["loss_bits"] == two["loss_bits"] == apart["loss_bits"]
+    assert [out["stage"] for out in (zero, one, two)] == [0, 1, 2]
+    params, width = whole["params"], 2 if more else 4
+    kept = 8 + (4 if more else 0)
+    assert whole["state_bytes"]["optimizer"] == kept * params
+    for out in (zero, one, two):
+        assert out["state_bytes"]["optimizer"] * 2 == kept * params and out["state_bytes"]["params"] == width * params
+    assert two["state_bytes"]["grads"] * 2 == width * params < one["state_bytes"]["grads"]
+    assert apart["bytes_sent"] > two["bytes_sent"], "parameters that ranks have in common are not gathered"
 
 
-@pytest.mark.parametrize("before, after", [(0, 0), (1, 1), (0, 1), (1, 0)])
+def test_the_trace_shows_parameters_that_come_behind_forward(weft, tiny, tmp_path):
+    done = train(weft, tiny, "--config", config(tmp_path, weft={"common_parameters": False}), "--trace")
+    assert done.code == 0, done.err
+    trace = json.loads((tmp_path / "runs" / "r" / "trace.json").read_text())
+    for rank in (0, 1):
+        buckets = {event["args"]["bucket"] for event in spans(trace, rank, "gather")}
+        assert buckets == {event["args"]["bucket"] for event in spans(trace, rank, "reduce")}
+        assert len(spans(trace, rank, "gather")) == STEPS * len(buckets)
+        ends = [event["ts"] + event["dur"] for event in spans(trace, rank, "step")]
+        started = [max(event["ts"] for event in spans(trace, rank, "gather") if event["ts"] < end) for end in ends]
+        assert len(set(started)) == STEPS, "the gathers of each step start before it ends"
+
+
+@pytest.mark.parametrize("before, after", [(0, 0), (1, 1), (0, 1), (1, 2), (2, 0)])
 def test_a_resumed_run_has_the_bits_of_no_interruption(weft, tiny, tmp_path, before, after):
     def bits(number: int, *words: str) -> list[str]:
         done = weft("train", "-n", "2", *tiny, "--data", "random", "--warmup", "0", "--config", stage(tmp_path, number), *words, "--json", "-")
@@ -135,6 +157,26 @@ def test_a_resumed_run_has_the_bits_of_no_interruption(weft, tiny, tmp_path, bef
     whole = bits(before, "--steps", "8")
     first = bits(before, "--steps", "5", "--save", "state")
     assert first + bits(after, "--steps", "8", "--save", "state", "--resume") == whole
+
+
+@pytest.mark.parametrize("mode", ["bf16", "fp16"])
+def test_a_narrow_run_resumes_to_the_bit_too(weft, tiny, tmp_path, mode):
+    settings = {"bf16": {"enabled": True}, "fp16": {"enabled": True, "initial_scale_power": 22, "hysteresis": 1, "loss_scale_window": 3}}
+    name = config(tmp_path, **{mode: settings[mode]})
+
+    def run(*words: str) -> dict:
+        done = weft("train", "-n", "2", *tiny, "--data", "random", "--warmup", "0", "--config", name, *words, "--json", "-")
+        assert done.code == 0, done.err
+        return json.loads(done.out)
+
+    whole = run("--steps", "16")
+    first = run("--steps", "9", "--save", "state")
+    after = run("--steps", "16", "--save", "state", "--resume")
+    assert first["loss_bits"] + after["loss_bits"] == whole["loss_bits"]
+    if mode == "fp16":
+        assert first["loss_scale"] + after["loss_scale"] == whole["loss_scale"]
+        assert first["skipped_steps"] + after["skipped_steps"] == whole["skipped_steps"] != []
+        assert len(set(whole["loss_scale"])) > 2, "down where it overflows, and up again"
 
 
 def test_a_resumed_run_has_the_times_of_its_steps_too(weft, tiny, tmp_path):
@@ -162,9 +204,9 @@ def test_ranks_that_mpirun_started_read_the_config_for_their_world(build_dir, ti
 
 @pytest.mark.parametrize("text, words", [
     ('{"train_batch_size": 7, "train_micro_batch_size_per_gpu": 2}', "7"),
-    ('{"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 2}', "stages 0 and 1 only"),
-    ('{"bf16": {"enabled": true}, "train_micro_batch_size_per_gpu": 2}', "fp32 only"),
-    ('{"data_types": {"grad_accum_dtype": "bf16"}, "train_micro_batch_size_per_gpu": 2}', "keeps gradients in fp32"),
+    ('{"zero_optimization": {"stage": 3}, "train_micro_batch_size_per_gpu": 2}', "stages 0 to 2 only"),
+    ('{"bf16": {"enabled": true}, "fp16": {"enabled": true}, "train_micro_batch_size_per_gpu": 2}', "bf16"),
+    ('{"bf16": {"enabled": true, "bf16_master_weights_and_grads": true}, "zero_optimization": {"stage": 1}, "train_micro_batch_size_per_gpu": 2}', "weights in fp32"),
     ("{not json", "ds_config.json:1"),
 ])
 def test_a_config_that_cannot_be_trained_is_refused(weft, tiny, tmp_path, text, words):

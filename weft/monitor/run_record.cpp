@@ -50,6 +50,11 @@ void RunRecord::add_step(float loss, int64_t step_ns) {
   step_ns_.push_back(step_ns);
 }
 
+void RunRecord::add_scale(double loss_scale, bool skipped) {
+  loss_scales_.push_back(loss_scale);
+  if (skipped) skipped_steps_.push_back(facts.first_step + num_steps());
+}
+
 Spread RunRecord::times_ms() const {
   std::vector<double> timed;
   for (int64_t i = num_warmup_steps(num_steps()); i < num_steps(); ++i) timed.push_back(step_ms(i));
@@ -105,6 +110,10 @@ std::string RunRecord::to_json() const {
   if (facts.peak_device_bytes) out["peak_device_bytes"] = *facts.peak_device_bytes;
   out["loss"] = std::move(losses);
   out["loss_bits"] = std::move(bits);
+  if (!loss_scales_.empty()) {
+    out["loss_scale"] = loss_scales_;
+    out["skipped_steps"] = skipped_steps_;
+  }
   // Names come from the command line and may hold any bytes.
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -53,6 +53,8 @@ class RunRecord {
   RunFacts facts;
 
   void add_step(float loss, int64_t step_ns);
+  // Of the step that was added last: what its loss was multiplied by, and whether its update was left out. For fp16.
+  void add_scale(double loss_scale, bool skipped);
 
   int64_t num_steps() const { return static_cast<int64_t>(losses_.size()); }
   const std::vector<float>& losses() const { return losses_; }
@@ -68,6 +70,8 @@ class RunRecord {
  private:
   std::vector<float> losses_;
   std::vector<int64_t> step_ns_;
+  std::vector<double> loss_scales_;
+  std::vector<int64_t> skipped_steps_;
 };
 
 }  // namespace weft

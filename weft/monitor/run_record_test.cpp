@@ -62,6 +62,19 @@ TEST(RunRecord, DeviceMemoryStandsOnlyWhereThereIsADevice) {
   EXPECT_EQ(nlohmann::json::parse(record.to_json())["peak_device_bytes"], 7);
 }
 
+TEST(RunRecord, ScalesOfTheLossStandOnlyInFp16) {
+  RunRecord record;
+  record.facts.first_step = 10;
+  record.add_step(1, 1);
+  EXPECT_FALSE(nlohmann::json::parse(record.to_json()).contains("loss_scale"));
+  record.add_scale(65536, true);
+  record.add_step(1, 1);
+  record.add_scale(32768, false);
+  const auto json = nlohmann::json::parse(record.to_json());
+  EXPECT_EQ(json["loss_scale"], (std::vector<double>{65536, 32768}));
+  EXPECT_EQ(json["skipped_steps"], std::vector<int64_t>{11});
+}
+
 TEST(RunRecord, NamesOfAnyBytesRender) {
   RunRecord record;
   record.facts.name = "\xff\"\n";

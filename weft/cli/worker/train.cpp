@@ -202,6 +202,7 @@ void Training::begin_record() {
 }
 
 checkpoint::NamedTensors Training::full_state() {
+  engine_->wait_for_parameters();
   auto all = parameters_of(model_);
   for (auto& entry : engine_->optimizer_state()) all.push_back(std::move(entry));
   return all;
@@ -315,8 +316,11 @@ void Training::train_steps() {
   watch_.restart();
   for (int64_t step = first_step_; !done(step); ++step) {
     const Stopwatch step_watch;
+    const double loss_scale = engine_->loss_scale();
+    const int64_t skipped_before = config_.fp16.enabled ? engine_->skipped_steps() : 0;
     const float loss = one_step(step);
     record_.add_step(loss, step_watch.elapsed_ns());
+    if (config_.fp16.enabled) record_.add_scale(loss_scale, engine_->skipped_steps() > skipped_before);
     tell(step + 1, loss, step_watch.elapsed_s());
     if (progress) show_progress(*progress, step, loss);
     if (!std::isfinite(loss)) {
@@ -393,6 +397,7 @@ int Training::run() {
     train_steps();
     record_.facts.held_out_loss = held_out_loss();
     save(first_step_ + record_.num_steps());
+    engine_->wait_for_parameters();
     if (!o_.export_path.empty() && leads())
       checkpoint::write_safetensors(Env::posix(), o_.export_path, parameters_of(model_));
   } catch (...) {
