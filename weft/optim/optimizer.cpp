@@ -6,7 +6,10 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+
 #include "weft/base/check.h"
+#include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/optim/optimizer_impl.h"
@@ -30,6 +33,27 @@ void check_slice(const FlatSlice& slice) {
   if (slice.copy.defined()) check_beside(slice.copy, slice.param);
 }
 
+bool is_lamb(const UpdateSettings& settings) { return std::holds_alternative<LambSettings>(settings); }
+
+void check_pieces(const FlatSlice& slice, int64_t num_parameters) {
+  int64_t free = 0;
+  for (const Piece& piece : slice.pieces) {
+    WEFT_CHECK(piece.first >= free && piece.count > 0);
+    free = piece.first + piece.count;
+    WEFT_CHECK(piece.parameter >= 0 && piece.parameter < num_parameters);
+  }
+  WEFT_CHECK(free <= slice.param.numel());
+}
+
+// Sums over ranks need one device, also where a rank has no piece: an empty slice says which.
+void check_lamb(const ParamGroup& group) {
+  WEFT_CHECK(!group.slices.empty());
+  for (const FlatSlice& slice : group.slices) {
+    check_pieces(slice, group.num_parameters);
+    WEFT_CHECK(slice.param.device() == group.slices.front().param.device());
+  }
+}
+
 // What state there is, by the names torch and DeepSpeed give it. Empty: none.
 struct StateNames {
   std::string_view momentum, variance;
@@ -40,6 +64,7 @@ struct NamesOf {
   StateNames operator()(const SgdSettings& s) const { return {s.momentum == 0 ? "" : "momentum_buffer", ""}; }
   StateNames operator()(const LionSettings&) const { return {"exp_avg", ""}; }
   StateNames operator()(const AdagradSettings&) const { return {"", "sum"}; }
+  StateNames operator()(const LambSettings&) const { return {"exp_avg", "exp_avg_sq"}; }
 };
 
 double initial_variance(const UpdateSettings& settings) {
@@ -86,7 +111,8 @@ Element element_of(const at::Tensor& tensor) {
 }
 
 Optimizer::Group Optimizer::made_of(ParamGroup group) {
-  Group out = {.settings = group.settings, .base_lr = lr_of(group.settings)};
+  if (is_lamb(group.settings)) check_lamb(group);
+  Group out = {.settings = group.settings, .base_lr = lr_of(group.settings), .num_parameters = group.num_parameters};
   for (FlatSlice& slice : group.slices) {
     const bool cpu = slice.param.is_cpu();
     auto& place = cpu ? out.on_cpu : out.elsewhere;
@@ -96,7 +122,8 @@ Optimizer::Group Optimizer::made_of(ParamGroup group) {
   return out;
 }
 
-Optimizer::Optimizer(std::vector<ParamGroup> groups) : step_(at::zeros({}, at::kLong)) {
+Optimizer::Optimizer(std::vector<ParamGroup> groups, AddOverRanks add)
+    : add_(std::move(add)), step_(at::zeros({}, at::kLong)) {
   const at::NoGradGuard no_grad;
   for (ParamGroup& group : groups) groups_.push_back(made_of(std::move(group)));
 }
@@ -105,16 +132,28 @@ void Optimizer::step(double grad_scale) {
   begin_step();
   const at::NoGradGuard no_grad;
   for (Group& group : groups_) {
-    step_with_kernels(group.settings, group.on_cpu, grad_scale, num_steps());
-    if (!group.elsewhere.empty()) step_with_torch(group.settings, group.elsewhere, {.value = grad_scale}, num_steps());
+    const WholeParameters whole = {group.num_parameters, add_};
+    if (!group.on_cpu.empty()) step_with_kernels(group.settings, group.on_cpu, grad_scale, num_steps(), whole);
+    if (group.elsewhere.empty()) continue;
+    step_with_torch(group.settings, group.elsewhere, {.value = grad_scale}, num_steps(), whole);
   }
 }
 
 void Optimizer::begin_step() { step_.add_(1); }
 
+bool Optimizer::by_slices() const {
+  return std::ranges::none_of(groups_, [](const Group& group) { return is_lamb(group.settings); });
+}
+
 void Optimizer::step_slice(size_t group, size_t slice, double grad_scale) {
   const at::NoGradGuard no_grad;
   Group& owner = groups_.at(group);
+  if (is_lamb(owner.settings)) {
+    throw Error(ErrorKind::kBug, {.title = "Lamb cannot be stepped slice by slice",
+                                  .what = "its rate depends on whole parameters, which lie over several slices",
+                                  .where = cat("group ", group, ", slice ", slice),
+                                  .fix = "call step() once all gradients are there, where by_slices() is false"});
+  }
   const auto [cpu, place] = owner.order.at(slice);
   if (cpu) return step_with_kernels(owner.settings, {&owner.on_cpu[place], 1}, grad_scale, num_steps());
   step_with_torch(owner.settings, {&owner.elsewhere[place], 1}, {.value = grad_scale}, num_steps());
@@ -128,7 +167,8 @@ void Optimizer::step(const at::Tensor& grad_scale) {
   for (Group& group : groups_) {
     WEFT_CHECK(group.on_cpu.empty());
     step_with_torch(group.settings, group.elsewhere,
-                    {.tensor = grad_scale, .left_out = left_out, .num_left_out = num_left_out_}, num_steps());
+                    {.tensor = grad_scale, .left_out = left_out, .num_left_out = num_left_out_}, num_steps(),
+                    {group.num_parameters, add_});
   }
 }
 

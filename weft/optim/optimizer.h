@@ -6,6 +6,9 @@
 //   optimizer.follow(schedule);                    // rate and betas of the update to come
 //   optimizer.step(inverse_loss_scale * clip);     // gradients are multiplied on the way, no pass of their own
 //
+// Lamb's rate depends on whole parameters, so it is told which elements of a slice belong to which (`pieces`), and, where
+// ranks hold parts of a parameter, how to add over them; it takes whole steps only.
+//
 // Owns the state (fp32, as long as its slice), not parameters and gradients. On the CPU the bits of a step do not
 // depend on the number of threads, on the instruction set, or on how parameters are cut into slices.
 // Threads: one at a time; a step itself uses torch's threads. Failure: torch's own errors; broken shapes are
@@ -15,6 +18,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,17 +29,31 @@
 
 namespace weft::optim {
 
+// A run of elements of a slice that belongs to one parameter: all of it, or what is there.
+struct Piece {
+  int64_t first = 0, count = 0;
+  int64_t parameter = 0;  // counted within the group, the same on all ranks
+};
+
 struct FlatSlice {
   std::string name;      // names its state; unique
   at::Tensor param;      // fp32, contiguous; updated in place
   at::Tensor grad;       // as many elements, contiguous, same device: fp32, bf16 or fp16
   at::Tensor copy = {};  // fp32, bf16 or fp16: gets the new parameters in the same pass; undefined: none
+  // Lamb only: rising, not overlapping, none empty. Elements in none are padding and stay as they are.
+  std::vector<Piece> pieces = {};
 };
 
 struct ParamGroup {
   UpdateSettings settings;
   std::vector<FlatSlice> slices;
+  int64_t num_parameters = 0;  // Lamb only: on all ranks together, and so the same on each
 };
+
+// Adds each element of an fp64 tensor over the ranks that hold pieces of the same parameters, in place. Called once a group
+// and update, in order, by every rank, those without a piece too; on the device of the slices. On the CPU elements are
+// integers below 2^32, so that any order gives the same sum.
+using AddOverRanks = std::function<void(at::Tensor sums)>;
 
 struct SliceState {
   FlatSlice slice;
@@ -46,12 +64,15 @@ using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
 
 class Optimizer {
  public:
-  explicit Optimizer(std::vector<ParamGroup> groups);
+  // `add`: for Lamb, where ranks share parameters; none: this one has all of them.
+  explicit Optimizer(std::vector<ParamGroup> groups, AddOverRanks add = {});
 
   // One update. `grad_scale` multiplies every gradient first. On other devices than the CPU gradients are overwritten
   // with their scaled values where it is not 1.
   void step(double grad_scale = 1);
   // The same slice by slice, as their gradients come: begin_step() once, then every slice of every group, in any order.
+  // Requires: by_slices(), which Lamb does not allow.
+  bool by_slices() const;
   void begin_step();
   void step_slice(size_t group, size_t slice, double grad_scale = 1);
   // A whole one with a factor that the device still computes: one fp32 element there. Where it turns out not to be finite
@@ -65,7 +86,7 @@ class Optimizer {
   size_t num_groups() const { return groups_.size(); }
   double lr(size_t group) const { return lr_of(groups_.at(group).settings); }
   void set_lr(size_t group, double lr) { optim::set_lr(groups_.at(group).settings, lr); }
-  // Of Adam and Lion; the others have none.
+  // Of Adam, Lamb and Lion; the others have none.
   void set_betas(size_t group, Betas betas);
   // Sets every group's rate and betas to the schedule's for the next update. Rates the optimizer was made with are its
   // base.
@@ -83,12 +104,14 @@ class Optimizer {
   struct Group {
     UpdateSettings settings;
     double base_lr;
+    int64_t num_parameters;
     std::vector<SliceState> on_cpu, elsewhere;
     std::vector<std::pair<bool, size_t>> order;  // slice i is in on_cpu (true) or elsewhere, at that place
   };
   static Group made_of(ParamGroup group);
 
   std::vector<Group> groups_;
+  AddOverRanks add_;
   at::Tensor step_;          // int64, no dimensions, on the CPU
   at::Tensor num_left_out_;  // fp32, on the device; undefined: none was asked for
 };

@@ -1,5 +1,6 @@
 // The optimizer on device tensors against the same on the CPU. Without a device every case is skipped.
 #include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -51,6 +52,30 @@ TEST_F(OptimizerOnCuda, FollowsTheCpu) {
       EXPECT_TRUE(copy.equal(device.to(at::kBFloat16)));
     }
   }
+}
+
+TEST_F(OptimizerOnCuda, LambFollowsTheCpu) {
+  const LambSettings settings = {.lr = 0.01, .weight_decay = 0.1};
+  const at::Tensor param = at::randn({10'007}), grad = at::randn({10'007}), device = param.cuda();
+  const auto group = [&](const at::Tensor& p, const at::Tensor& g) {
+    const std::vector<Piece> first = {{0, 3'000, 0}, {3'008, 992, 1}}, second = {{0, 5'000, 1}, {5'001, 1'006, 2}};
+    const auto part = [](const at::Tensor& t, int64_t from, int64_t count) { return t.narrow(0, from, count); };
+    return ParamGroup{
+        .settings = settings,
+        .slices = {{.name = "a", .param = part(p, 0, 4'000), .grad = part(g, 0, 4'000), .pieces = first},
+                   {.name = "b", .param = part(p, 4'000, 6'007), .grad = part(g, 4'000, 6'007), .pieces = second}},
+        .num_parameters = 3};
+  };
+  const at::Tensor scaled = (grad * 0.5).cuda();
+  int num_sums = 0;
+  Optimizer here({group(param, grad)}), there({group(device, scaled)}, [&](const at::Tensor& sums) {
+    ++num_sums;
+    EXPECT_TRUE(sums.is_cuda() && sums.scalar_type() == at::kDouble);
+  });
+  for (int i = 0; i < 5; ++i) here.step(0.5), there.step(at::scalar_tensor(1.0, device.options()));
+  there.step(at::scalar_tensor(NAN, device.options()));
+  expect_close(device, param);
+  EXPECT_EQ(num_sums, 5);
 }
 
 TEST_F(OptimizerOnCuda, AFactorOnTheDeviceIsTheNumberAndLeavesOutWhatIsNotFinite) {

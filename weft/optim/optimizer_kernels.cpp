@@ -8,12 +8,33 @@
 namespace weft::optim {
 namespace {
 
-// Long enough that handing out blocks costs nothing beside the work, a multiple of any vector and cache line.
-constexpr size_t kThreadBlock = size_t{64} * 1024;
-
 float* floats_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr; }
 
-Slice slice_of(const SliceState& state, double grad_scale) {
+struct Step {
+  std::span<SliceState> slices;
+  double grad_scale;
+  int64_t step;
+  const WholeParameters& whole;
+
+  void operator()(const AdamSettings& s) const { update(kernels().adam, adam_factors(s, step)); }
+  void operator()(const SgdSettings& s) const { update(kernels().sgd, sgd_factors(s, step)); }
+  void operator()(const LionSettings& s) const { update(kernels().lion, lion_factors(s)); }
+  void operator()(const AdagradSettings& s) const { update(kernels().adagrad, adagrad_factors(s, step)); }
+  void operator()(const LambSettings& s) const { lamb_with_kernels(s, slices, grad_scale, step, whole); }
+
+  template <typename Factors>
+  void update(void (*kernel)(const Factors&, const Slice&), const Factors& factors) const {
+    for (const SliceState& state : slices) {
+      const Slice slice = kernel_slice(state, grad_scale);
+      for_blocks(slice.count, kThreadBlock,
+                 [&](size_t first, size_t size) { kernel(factors, slice.part(first, size)); });
+    }
+  }
+};
+
+}  // namespace
+
+Slice kernel_slice(const SliceState& state, double grad_scale) {
   const FlatSlice& slice = state.slice;
   Slice out = {.count = static_cast<size_t>(slice.param.numel()),
                .param = floats_of(slice.param),
@@ -29,27 +50,9 @@ Slice slice_of(const SliceState& state, double grad_scale) {
   return out;
 }
 
-template <typename Factors>
-void update(void (*kernel)(const Factors&, const Slice&), const Factors& factors, const Slice& whole) {
-  for_blocks(whole.count, kThreadBlock, [&](size_t first, size_t size) { kernel(factors, whole.part(first, size)); });
-}
-
-struct Step {
-  const Slice& whole;
-  int64_t step;
-  void operator()(const AdamSettings& s) const { update(kernels().adam, adam_factors(s, step), whole); }
-  void operator()(const SgdSettings& s) const { update(kernels().sgd, sgd_factors(s, step), whole); }
-  void operator()(const LionSettings& s) const { update(kernels().lion, lion_factors(s), whole); }
-  void operator()(const AdagradSettings& s) const { update(kernels().adagrad, adagrad_factors(s, step), whole); }
-};
-
-}  // namespace
-
-void step_with_kernels(const UpdateSettings& settings, std::span<SliceState> slices, double grad_scale, int64_t step) {
-  for (const SliceState& state : slices) {
-    const Slice whole = slice_of(state, grad_scale);
-    std::visit(Step{whole, step}, settings);
-  }
+void step_with_kernels(const UpdateSettings& settings, std::span<SliceState> slices, double grad_scale, int64_t step,
+                       const WholeParameters& whole) {
+  std::visit(Step{slices, grad_scale, step, whole}, settings);
 }
 
 ExactSum sum_of_squares(const at::Tensor& grad) {

@@ -40,8 +40,10 @@ Lists lists_of(std::span<const SliceState> slices) {
 
 struct Step {
   Lists& lists;
+  std::span<SliceState> slices;
   const TorchScale& by;
   int64_t step;
+  const WholeParameters& whole;
 
   at::Tensor number(double value) const {
     return at::scalar_tensor(value, lists.params.front().options().dtype(at::kFloat));
@@ -83,6 +85,8 @@ struct Step {
     if (factor != 1) at::_foreach_mul_(lists.grads, factor);
     return true;
   }
+  // Where it has been asked anyway.
+  int64_t num_updates_made() const { return by.num_left_out.defined() ? step - by.num_left_out.item<int64_t>() : step; }
 
   void operator()(const LionSettings& s) const {
     if (!scale_gradients()) return;
@@ -96,20 +100,24 @@ struct Step {
   // torch's fused one is not there for every device in all versions.
   void operator()(const AdagradSettings& s) const {
     if (!scale_gradients()) return;
-    const int64_t left_out = by.num_left_out.defined() ? by.num_left_out.item<int64_t>() : 0;
     const auto grads = s.weight_decay == 0 ? lists.grads : at::_foreach_add(lists.grads, lists.params, s.weight_decay);
     at::_foreach_addcmul_(lists.variances, grads, grads);
     const auto divisors = at::_foreach_sqrt(lists.variances);
     at::_foreach_add_(divisors, s.eps);
-    at::_foreach_addcdiv_(lists.params, grads, divisors, adagrad_factors(s, step - left_out).step_size);
+    at::_foreach_addcdiv_(lists.params, grads, divisors, adagrad_factors(s, num_updates_made()).step_size);
+  }
+
+  void operator()(const LambSettings& s) const {
+    if (scale_gradients()) lamb_with_torch(s, slices, lists.grads, num_updates_made(), whole);
   }
 };
 
 }  // namespace
 
-void step_with_torch(const UpdateSettings& settings, std::span<SliceState> slices, const TorchScale& by, int64_t step) {
+void step_with_torch(const UpdateSettings& settings, std::span<SliceState> slices, const TorchScale& by, int64_t step,
+                     const WholeParameters& whole) {
   Lists lists = lists_of(slices);
-  std::visit(Step{lists, by, step}, settings);
+  std::visit(Step{lists, slices, by, step, whole}, settings);
   for (const SliceState& state : slices) {
     if (state.slice.copy.defined()) state.slice.copy.copy_(state.slice.param);
   }

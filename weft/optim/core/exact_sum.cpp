@@ -1,5 +1,6 @@
 #include "weft/optim/core/exact_sum.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -11,6 +12,42 @@ constexpr int kWordBits = 32, kMantissaBits = 52, kMaxExponent = 0x7FF;
 constexpr int kLowestBit = -1074;  // of the smallest double: bit 0 of word 0
 constexpr size_t kNotFinite = ExactSum::kNumWords - 1;
 constexpr uint64_t kWordMask = 0xFFFF'FFFF;
+
+// --- Squares of fp32 -------------------------------------------------------------------------------------------------
+
+constexpr size_t kNumExponents = 256;
+constexpr size_t kSquaresAtOnce = size_t{1} << 16;  // squares of 48 bits: no more fit into 64
+
+// By exponent, the squares of the mantissas as integers. Rows are taken in turn: neighbours often have the same exponent, and
+// the next need not wait for the last.
+struct Squares {
+  static constexpr size_t kNumRows = 2;
+  std::array<std::array<uint64_t, kNumExponents>, kNumRows> rows = {};
+
+  void add(float value, size_t row) {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    const uint32_t exponent = bits >> 23 & 0xFF, fraction = bits & 0x7F'FFFF;
+    const uint64_t mantissa = fraction | (exponent == 0 ? 0U : 0x80'0000U);
+    rows[row][exponent] += mantissa * mantissa;
+  }
+  uint64_t of(size_t exponent) const { return rows[0][exponent] + rows[1][exponent]; }
+};
+
+void add_in_halves(ExactSum& sum, uint64_t integer, int power) {
+  sum.add(std::ldexp(static_cast<double>(integer & kWordMask), power));
+  sum.add(std::ldexp(static_cast<double>(integer >> kWordBits), power + kWordBits));
+}
+
+void add_some_squares(ExactSum& sum, std::span<const float> values) {
+  Squares squares;
+  for (size_t i = 0; i < values.size(); ++i) squares.add(values[i], i % Squares::kNumRows);
+  for (size_t exponent = 0; exponent + 1 < kNumExponents; ++exponent) {
+    if (squares.of(exponent) == 0) continue;
+    const int unit = std::max(static_cast<int>(exponent), 1) - 150;  // of the mantissa as an integer
+    add_in_halves(sum, squares.of(exponent), 2 * unit);
+  }
+  if (squares.of(kNumExponents - 1) != 0) sum.add(std::numeric_limits<double>::quiet_NaN());
+}
 
 }  // namespace
 
@@ -49,6 +86,20 @@ double ExactSum::value() const {
     sum += std::ldexp(word, static_cast<int>(i) * kWordBits + kLowestBit);
   }
   return carry == 0 ? sum : std::numeric_limits<double>::infinity();
+}
+
+void ExactSum::carry() {
+  for (size_t i = 0; i + 1 < kNotFinite; ++i) {
+    words_[i + 1] += words_[i] >> kWordBits;
+    words_[i] &= static_cast<int64_t>(kWordMask);
+  }
+}
+
+void add_squares(ExactSum& sum, std::span<const float> values) {
+  for (; values.size() > kSquaresAtOnce; values = values.subspan(kSquaresAtOnce)) {
+    add_some_squares(sum, values.first(kSquaresAtOnce));
+  }
+  add_some_squares(sum, values);
 }
 
 }  // namespace weft::optim

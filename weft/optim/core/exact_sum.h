@@ -24,6 +24,8 @@ class ExactSum {
   void add(double term);
   void add(const ExactSum& other);
   double value() const;
+  // Leaves less than 2^32 in each word. Words are then exact as doubles too, and so are their sums over many ranks.
+  void carry();
 
   std::span<int64_t, kNumWords> words() { return words_; }
   std::span<const int64_t, kNumWords> words() const { return words_; }
@@ -31,5 +33,10 @@ class ExactSum {
  private:
   std::array<int64_t, kNumWords> words_ = {};
 };
+
+// Adds the square of each value: no rounding at all, so a sum depends on nothing but the values, wherever they are cut.
+// After carry() only kNumSquareWords words from kFirstSquareWord on, and the last, can be other than 0.
+void add_squares(ExactSum& sum, std::span<const float> values);
+constexpr size_t kFirstSquareWord = 24, kNumSquareWords = 20;  // 2^-306 to 2^334: a square is 2^-298 to 2^256
 
 }  // namespace weft::optim

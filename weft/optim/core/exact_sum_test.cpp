@@ -71,6 +71,68 @@ TEST(ExactSum, IsCloseToThePlainSum) {
   EXPECT_NEAR(sum_of(terms), plain, 1e-10 * plain);
 }
 
+TEST(ExactSum, CarriesChangeTheWordsAndNotTheNumber) {
+  ExactSum sum;
+  for (int i = 0; i < 1000; ++i) sum.add(1e9 + i);
+  const double before = sum.value();
+  sum.carry();
+  EXPECT_EQ(sum.value(), before);
+  for (const int64_t word : sum.words()) EXPECT_LT(word, int64_t{1} << 32);
+}
+
+std::vector<float> any_floats(size_t count) {
+  std::mt19937_64 random(3);
+  std::vector<float> out(count);
+  for (float& x : out) {
+    x = std::ldexp(static_cast<float>(random() >> 40) - 0x1p23F, static_cast<int>(random() % 250) - 150);
+  }
+  return out;
+}
+
+double squares_one_by_one(const std::vector<float>& values) {
+  ExactSum sum;
+  for (const float value : values) sum.add(static_cast<double>(value) * static_cast<double>(value));
+  return sum.value();
+}
+
+TEST(ExactSum, OfSquaresIsThatOfTheirDoubles) {
+  using Limits = std::numeric_limits<float>;
+  for (const size_t count : {0, 1, 1000, 65536, 65537, 200'000}) {
+    const std::vector<float> values = any_floats(count);
+    ExactSum sum;
+    add_squares(sum, values);
+    EXPECT_EQ(sum.value(), squares_one_by_one(values)) << count;
+  }
+  const std::vector<float> ends = {Limits::max(), Limits::denorm_min(), -0.0F, Limits::min(), -Limits::max()};
+  ExactSum sum;
+  add_squares(sum, ends);
+  EXPECT_EQ(sum.value(), squares_one_by_one(ends));
+}
+
+TEST(ExactSum, OfSquaresUsesFewWordsAndCanBeCutAnywhere) {
+  using Limits = std::numeric_limits<float>;
+  std::vector<float> values(100'000, Limits::max());
+  values[5] = Limits::denorm_min();
+  ExactSum whole, parts;
+  add_squares(whole, values);
+  add_squares(parts, std::span(values).first(333));
+  add_squares(parts, std::span(values).subspan(333));
+  whole.carry(), parts.carry();
+  EXPECT_TRUE(std::ranges::equal(whole.words(), parts.words()));
+  for (size_t i = 0; i < ExactSum::kNumWords; ++i) {
+    const bool used = i >= kFirstSquareWord && i < kFirstSquareWord + kNumSquareWords;
+    EXPECT_TRUE(used || whole.words()[i] == 0) << i;
+  }
+}
+
+TEST(ExactSum, OfSquaresShowsWhatIsNotFinite) {
+  for (const float poison : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    ExactSum sum;
+    add_squares(sum, std::vector<float>{1, poison, 2});
+    EXPECT_TRUE(std::isnan(sum.value()));
+  }
+}
+
 TEST(ExactSum, WhatIsNotFiniteShows) {
   EXPECT_TRUE(std::isnan(sum_of({1, std::numeric_limits<double>::infinity(), 2})));
   EXPECT_TRUE(std::isnan(sum_of({std::nan("")})));

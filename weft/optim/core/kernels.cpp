@@ -1,10 +1,12 @@
 #include "weft/optim/core/kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "weft/optim/core/kernels_impl.h"
 #include "weft/optim/core/kernels_x86_impl.h"
+#include "weft/optim/core/lamb_impl.h"
 
 namespace weft::optim {
 namespace {
@@ -13,11 +15,17 @@ void adam(const AdamFactors& factors, const Slice& slice) { detail::update_all(d
 void sgd(const SgdFactors& factors, const Slice& slice) { detail::update_all(detail::Sgd{factors}, slice); }
 void lion(const LionFactors& factors, const Slice& slice) { detail::update_all(detail::Lion{factors}, slice); }
 void adagrad(const AdagradFactors& factors, const Slice& slice) { detail::update_all(detail::Adagrad{factors}, slice); }
+void lamb_directions(const LambFactors& factors, const Slice& slice, float* directions) {
+  detail::lamb_directions_all(factors, slice, directions);
+}
+void lamb_apply(const LambFactors& factors, float rate, const Slice& slice) {
+  detail::lamb_apply_all(factors, rate, slice);
+}
 void sums_of_squares(const void* grad, Element type, size_t count, double* block_sums) {
   detail::sum_all(grad, type, count, block_sums);
 }
 
-constexpr Kernels kPortable = {"portable", adam, sgd, lion, adagrad, sums_of_squares};
+constexpr Kernels kPortable = {"portable", adam, sgd, lion, adagrad, lamb_directions, lamb_apply, sums_of_squares};
 
 std::vector<const Kernels*> found_here() {
   std::vector<const Kernels*> found = {&kPortable};
@@ -83,6 +91,27 @@ AdagradFactors adagrad_factors(const AdagradSettings& settings, int64_t step) {
   return {.weight_decay = static_cast<float>(settings.weight_decay),
           .eps = static_cast<float>(settings.eps),
           .step_size = static_cast<float>(-lr)};
+}
+
+LambFactors lamb_factors(const LambSettings& settings) {
+  return {.from_grad = static_cast<float>(1 - settings.beta1),
+          .keep_variance = static_cast<float>(settings.beta2),
+          .from_square = static_cast<float>(1 - settings.beta2),
+          .eps = static_cast<float>(settings.eps),
+          .weight_decay = static_cast<float>(settings.weight_decay),
+          .eps_inside_sqrt = settings.eps_inside_sqrt};
+}
+
+double lamb_step_size(const LambSettings& settings, int64_t step) {
+  if (!settings.bias_correction) return settings.lr;
+  const auto count = static_cast<double>(step);
+  return settings.lr * std::sqrt(1 - std::pow(settings.beta2, count)) / (1 - std::pow(settings.beta1, count));
+}
+
+double lamb_trust_ratio(const LambSettings& settings, double parameter_squares, double direction_squares) {
+  if (parameter_squares == 0 || direction_squares == 0) return 1;
+  const double ratio = std::sqrt(parameter_squares) / std::sqrt(direction_squares);
+  return std::clamp(ratio, settings.min_coeff, settings.max_coeff);  // what is not a number stays so
 }
 
 std::span<const Kernels* const> all_kernels() {

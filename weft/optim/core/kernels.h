@@ -28,8 +28,8 @@ struct Slice {
   const void* grad = nullptr;
   Element grad_type = Element::kFloat32;
   float grad_scale = 1;       // each gradient is multiplied by it first: inverse loss scale times clip factor
-  float* momentum = nullptr;  // Adam and Lion: exp_avg; SGD: momentum_buffer, unused without momentum
-  float* variance = nullptr;  // Adam: exp_avg_sq; Adagrad: sum
+  float* momentum = nullptr;  // Adam, Lamb and Lion: exp_avg; SGD: momentum_buffer, unused without momentum
+  float* variance = nullptr;  // Adam and Lamb: exp_avg_sq; Adagrad: sum
   void* copy = nullptr;       // the new parameters once more, in this type; none: no copy
   Element copy_type = Element::kBFloat16;
 
@@ -53,6 +53,12 @@ struct AdagradSettings {
   double lr = 1e-2, lr_decay = 0, eps = 1e-10, weight_decay = 0;
   double initial_sum = 0;  // of the state before the first step
 };
+struct LambSettings {
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  double max_coeff = 10, min_coeff = 0.01;  // bounds of the trust ratio
+  bool eps_inside_sqrt = false;
+  bool bias_correction = true;
+};
 
 // What stays the same over a whole step, computed once in double and rounded to fp32 at the end, as torch does.
 struct AdamFactors {
@@ -69,12 +75,21 @@ struct LionFactors {
 struct AdagradFactors {
   float weight_decay, eps, step_size;
 };
+struct LambFactors {
+  float from_grad, keep_variance, from_square, eps, weight_decay;
+  bool eps_inside_sqrt;
+};
 
 // `step` counts from 1: the update that is being made.
 AdamFactors adam_factors(const AdamSettings& settings, int64_t step);
 SgdFactors sgd_factors(const SgdSettings& settings, int64_t step);
 LionFactors lion_factors(const LionSettings& settings);
 AdagradFactors adagrad_factors(const AdagradSettings& settings, int64_t step);
+LambFactors lamb_factors(const LambSettings& settings);
+// What a direction of Lamb is multiplied by, the trust ratio left out.
+double lamb_step_size(const LambSettings& settings, int64_t step);
+// Of a whole parameter, from the sums of the squares of its elements and of its directions. 1 where one of them is 0.
+double lamb_trust_ratio(const LambSettings& settings, double parameter_squares, double direction_squares);
 
 // Sums of squares are taken in blocks of this many elements, in double. Within a block element i goes to lane i mod 16
 // in rising order; the lanes are then added pairwise, 8 apart, then 4, 2, 1. The result depends on nothing else. As long as the
@@ -88,6 +103,10 @@ struct Kernels {
   void (*sgd)(const SgdFactors&, const Slice&);
   void (*lion)(const LionFactors&, const Slice&);
   void (*adagrad)(const AdagradFactors&, const Slice&);
+  // Lamb in two passes, since its rate depends on a whole parameter: the moments, and the direction of each element, of which
+  // there are slice.count; then the parameters, from the moments the first pass left.
+  void (*lamb_directions)(const LambFactors&, const Slice&, float* directions);
+  void (*lamb_apply)(const LambFactors&, float rate, const Slice&);
   // One sum a block, num_sum_blocks(count) of them. A gradient that is not finite gives a sum that is not.
   void (*sums_of_squares)(const void* grad, Element type, size_t count, double* block_sums);
 };

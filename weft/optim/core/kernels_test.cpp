@@ -91,6 +91,14 @@ std::vector<Update> updates() {
                      k.adagrad(adagrad_factors(adagrad, step), s);
                    }});
   }
+  for (const bool inside : {false, true}) {
+    const LambFactors lamb = lamb_factors({.weight_decay = 0.1, .eps_inside_sqrt = inside});
+    all.push_back({cat("lamb inside=", inside), [=](const Kernels& k, const Slice& s, int64_t) {
+                     Floats directions(s.count);
+                     k.lamb_directions(lamb, s, directions.data());
+                     k.lamb_apply(lamb, 0.01F, s);
+                   }});
+  }
   return all;
 }
 
@@ -226,6 +234,32 @@ TEST(Kernels, ByHand) {
                     {.count = 1, .param = &p, .grad = &g, .variance = &v});
   EXPECT_FLOAT_EQ(v, 25);
   EXPECT_FLOAT_EQ(p, 2 - 0.25F * 3 / 5);
+}
+
+TEST(Kernels, LambByHand) {
+  const LambSettings settings = {.lr = 0.5, .beta1 = 0.5, .beta2 = 0.75, .eps = 0, .weight_decay = 0.5};
+  float p = 2, g = 4, m = 0, v = 0, direction = 0;
+  const Slice slice = {.count = 1, .param = &p, .grad = &g, .momentum = &m, .variance = &v};
+  kernels().lamb_directions(lamb_factors(settings), slice, &direction);
+  EXPECT_EQ(m, 2);
+  EXPECT_EQ(v, 4);
+  EXPECT_EQ(direction, 2.0F / 2 + 0.5F * 2);
+  EXPECT_EQ(p, 2) << "the first pass does not move it";
+  kernels().lamb_apply(lamb_factors(settings), 0.25F, slice);
+  EXPECT_EQ(p, 2 - 0.25F * 2);
+
+  EXPECT_DOUBLE_EQ(lamb_step_size(settings, 1), 0.5 * std::sqrt(0.25) / 0.5);
+  EXPECT_EQ(lamb_step_size({.lr = 0.5, .bias_correction = false}, 1), 0.5);
+}
+
+TEST(Kernels, LambsTrustRatioIsBounded) {
+  const LambSettings settings;
+  EXPECT_EQ(lamb_trust_ratio(settings, 9, 4), 1.5);
+  EXPECT_EQ(lamb_trust_ratio(settings, 1, 1e-6), 10);
+  EXPECT_EQ(lamb_trust_ratio(settings, 1e-6, 1), 0.01);
+  EXPECT_EQ(lamb_trust_ratio(settings, 0, 4), 1) << "a parameter that is all zero";
+  EXPECT_EQ(lamb_trust_ratio(settings, 4, 0), 1);
+  EXPECT_TRUE(std::isnan(lamb_trust_ratio(settings, std::nan(""), 1)));
 }
 
 TEST(Kernels, LionLeavesAParameterWithoutGradientAlone) {

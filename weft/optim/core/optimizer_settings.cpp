@@ -87,16 +87,32 @@ UpdateSettings adagrad(Arguments& arguments, std::string_view) {
   return settings;
 }
 
+UpdateSettings lamb(Arguments& arguments, std::string_view) {
+  const Betas betas = arguments.betas("betas", {0.9, 0.999});
+  const LambSettings settings = {.lr = at_least_0(arguments, "lr", 1e-3),
+                                 .beta1 = betas.first,
+                                 .beta2 = betas.second,
+                                 .eps = at_least_0(arguments, "eps", 1e-8),
+                                 .weight_decay = at_least_0(arguments, "weight_decay", 0),
+                                 .max_coeff = at_least_0(arguments, "max_coeff", 10),
+                                 .min_coeff = at_least_0(arguments, "min_coeff", 0.01),
+                                 .eps_inside_sqrt = arguments.flag("eps_inside_sqrt", false),
+                                 .bias_correction = arguments.flag("bias_correction", true)};
+  if (settings.min_coeff > settings.max_coeff) {
+    arguments.problem(cat("min_coeff is ", settings.min_coeff, " and max_coeff ", settings.max_coeff,
+                          ": expected the lower bound first"));
+  }
+  arguments.refuse("amsgrad", "weft has no AMSGrad");
+  return settings;
+}
+
 struct Maker {
   std::string_view name, type;  // as documented, as compared
   UpdateSettings (*make)(Arguments&, std::string_view type);
 };
 
-constexpr Maker kMakers[] = {{"Adagrad", "adagrad", adagrad},
-                             {"Adam", "adam", adam},
-                             {"AdamW", "adamw", adam},
-                             {"Lion", "lion", lion},
-                             {"SGD", "SGD", sgd}};
+constexpr Maker kMakers[] = {{"Adagrad", "adagrad", adagrad}, {"Adam", "adam", adam}, {"AdamW", "adamw", adam},
+                             {"Lamb", "lamb", lamb},          {"Lion", "lion", lion}, {"SGD", "SGD", sgd}};
 
 // DeepSpeed lowers its own names and hands others to torch.optim as they are.
 const Maker& maker_of(std::string_view type) {

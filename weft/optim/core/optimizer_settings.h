@@ -10,9 +10,9 @@
 namespace weft::optim {
 
 // Which update, and its numbers: those of one parameter group.
-using UpdateSettings = std::variant<AdamSettings, SgdSettings, LionSettings, AdagradSettings>;
+using UpdateSettings = std::variant<AdamSettings, SgdSettings, LionSettings, AdagradSettings, LambSettings>;
 
-// Adagrad, Adam, AdamW and Lion in any case, SGD as torch writes it. "Adam" is AdamW unless adam_w_mode is false:
+// Adagrad, Adam, AdamW, Lamb and Lion in any case, SGD as torch writes it. "Adam" is AdamW unless adam_w_mode is false:
 // DeepSpeed's rule.
 UpdateSettings read_optimizer(const config::Optimizer& section);
 

@@ -47,6 +47,11 @@ TEST(OptimizerSettings, DefaultsAreDeepSpeeds) {
   EXPECT_EQ(adagrad.lr_decay, 0.5);
   EXPECT_EQ(adagrad.eps, 1e-10);
   EXPECT_EQ(adagrad.initial_sum, 0);
+  const auto lamb = std::get<LambSettings>(read_optimizer(section("Lamb", "{max_coeff: 0.3}")));
+  EXPECT_EQ(lamb.lr, 1e-3);
+  EXPECT_EQ(lamb.max_coeff, 0.3);
+  EXPECT_EQ(lamb.min_coeff, 0.01);
+  EXPECT_TRUE(lamb.bias_correction);
 }
 
 TEST(OptimizerSettings, AdamIsAdamWUnlessToldOtherwise) {
@@ -69,7 +74,9 @@ struct Refused {
 constexpr Refused kRefused[] = {
     {"AdmaW", "{}", "did you mean AdamW?"},
     {"sgd", "{}", "did you mean SGD?"},
-    {"Lamb", "{}", "known: Adagrad, Adam, AdamW, Lion, SGD"},
+    {"RMSprop", "{}", "known: Adagrad, Adam, AdamW, Lamb, Lion, SGD"},
+    {"Lamb", "{min_coeff: 11}", "min_coeff is 11 and max_coeff 10"},
+    {"Lamb", "{max_grad_norm: 1}", "max_grad_norm is no argument of Lamb"},
     {"", "{}", "weft has no optimizer ''"},
     {"AdamW", "{lr: \"auto\"}", "lr is \"auto\", expected a number"},
     {"AdamW", "{lr: -1}", "lr is -1, expected 0 or more"},
@@ -94,7 +101,7 @@ TEST(OptimizerSettings, RefusesWhatItCannotUse) {
 }
 
 TEST(OptimizerSettings, EveryArgumentOfTheTableIsKnown) {
-  for (const std::string_view type : {"adagrad", "adam", "adamw", "lion"}) {
+  for (const std::string_view type : {"adagrad", "adam", "adamw", "lamb", "lion"}) {
     for (const config::Argument& argument : config::find_arguments("optimizer", type)->arguments) {
       const std::string said = refusal(type, cat("{", argument.name, ": {}}"));
       EXPECT_EQ(said.find("is no argument"), std::string::npos) << said;
@@ -103,7 +110,7 @@ TEST(OptimizerSettings, EveryArgumentOfTheTableIsKnown) {
 }
 
 TEST(OptimizerSettings, TheRateCanBeMoved) {
-  for (const std::string_view type : {"Adagrad", "AdamW", "Lion", "SGD"}) {
+  for (const std::string_view type : {"Adagrad", "AdamW", "Lamb", "Lion", "SGD"}) {
     UpdateSettings settings = read_optimizer(section(type, "{lr: 0.25}"));
     EXPECT_EQ(lr_of(settings), 0.25);
     set_lr(settings, 0.5);
