@@ -114,6 +114,38 @@ struct Maker {
 constexpr Maker kMakers[] = {{"Adagrad", "adagrad", adagrad}, {"Adam", "adam", adam}, {"AdamW", "adamw", adam},
                              {"Lamb", "lamb", lamb},          {"Lion", "lion", lion}, {"SGD", "SGD", sgd}};
 
+// What DeepSpeed has, or had, and weft has not.
+struct Absent {
+  std::string_view name, why, instead;
+};
+
+constexpr std::string_view kWholeMatrices =
+    "it makes whole matrices orthogonal; weft updates flat slices, which hold parts of them";
+constexpr std::string_view kBaseShapes = "it needs the base shapes that the Python package mup puts on parameters";
+constexpr std::string_view kCompressed = "it sends compressed momenta; DeepSpeed took it out in 0.19.7";
+constexpr std::string_view kRates = "use AdamW or SGD, with a parameter group and rate for each width";
+constexpr std::string_view kHalved = "use AdamW; \"communication_data_type\": \"bf16\" halves what is sent";
+
+constexpr Absent kAbsent[] = {
+    {"Muon", kWholeMatrices, "use AdamW, which DeepSpeed's Muon gives to embeddings and vectors anyway"},
+    {"MuAdam", kBaseShapes, kRates},
+    {"MuAdamW", kBaseShapes, kRates},
+    {"MuSGD", kBaseShapes, kRates},
+    {"OneBitAdam", kCompressed, kHalved},
+    {"ZeroOneAdam", kCompressed, kHalved},
+    {"OneBitLamb", kCompressed, "use Lamb; \"communication_data_type\": \"bf16\" halves what is sent"},
+};
+
+void refuse_absent(std::string_view type) {
+  for (const Absent& absent : kAbsent) {
+    if (config::lower(absent.name) != config::lower(type)) continue;
+    throw Error(ErrorKind::kInput, {.title = cat("weft does not have the optimizer ", absent.name),
+                                    .what = std::string(absent.why),
+                                    .where = "optimizer.type",
+                                    .fix = std::string(absent.instead)});
+  }
+}
+
 // DeepSpeed lowers its own names and hands others to torch.optim as they are.
 const Maker& maker_of(std::string_view type) {
   std::vector<std::string> known;
@@ -121,6 +153,7 @@ const Maker& maker_of(std::string_view type) {
     if (maker.type == type || maker.type == config::lower(type)) return maker;
     known.emplace_back(maker.name);
   }
+  refuse_absent(type);
   refuse_type("optimizer", type, std::move(known));
 }
 

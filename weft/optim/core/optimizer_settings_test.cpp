@@ -100,6 +100,25 @@ TEST(OptimizerSettings, RefusesWhatItCannotUse) {
   EXPECT_THROW(read_optimizer({}), Error);
 }
 
+TEST(OptimizerSettings, SaysWhyItHasNotWhatDeepSpeedHas) {
+  constexpr Refused kAbsent[] = {
+      {"Muon", "it makes whole matrices orthogonal", "use AdamW, which DeepSpeed's Muon gives"},
+      {"muon", "weft updates flat slices, which hold parts of them", "use AdamW"},
+      {"MuAdam", "base shapes that the Python package mup puts on parameters",
+       "a parameter group and rate for each width"},
+      {"muadamw", "weft does not have the optimizer MuAdamW", "use AdamW or SGD"},
+      {"MuSGD", "weft does not have the optimizer MuSGD", "use AdamW or SGD"},
+      {"OneBitAdam", "it sends compressed momenta", "use AdamW; \"communication_data_type\""},
+      {"ZeroOneAdam", "DeepSpeed took it out in 0.19.7", "use AdamW"},
+      {"OneBitLamb", "weft does not have the optimizer OneBitLamb", "use Lamb"},
+  };
+  for (const auto& [type, why, instead] : kAbsent) {
+    const std::string said = refusal(type, "{lr: 1e-3}");
+    EXPECT_NE(said.find(why), std::string::npos) << said;
+    EXPECT_NE(said.find(instead), std::string::npos) << said;
+  }
+}
+
 TEST(OptimizerSettings, EveryArgumentOfTheTableIsKnown) {
   for (const std::string_view type : {"adagrad", "adam", "adamw", "lamb", "lion"}) {
     for (const config::Argument& argument : config::find_arguments("optimizer", type)->arguments) {
