@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tests/support/ranks.h"
+#include "weft/base/error.h"
 #include "weft/engine/engine_test_impl.h"
 #include "weft/plan/ledger.h"
 #include "weft/plan/schedule.h"
@@ -65,9 +66,82 @@ INSTANTIATE_TEST_SUITE_P(All, EngineBits,
                                          Setting{4, kFree}, Setting{1, kBf16}, Setting{4, kBf16}, Setting{2, kFp16},
                                          Setting{3, kWide}));
 
-class EngineStages : public testing::TestWithParam<int> {};
+TEST(EngineOptimizers, HaveTheSameBitsInEveryStage) {
+  for (const char* type : {"Lamb", "Adagrad", "Lion", "SGD"}) {
+    std::vector<Trained> first;
+    for (const char* zero : {R"(, "zero_optimization": {"stage": 0}, "weft": {"shard_update": false})",
+                             R"(, "zero_optimization": {"stage": 1, "reduce_bucket_size": 300})",
+                             R"(, "zero_optimization": {"stage": 2}, "weft": {"common_parameters": false})"}) {
+      auto config = settings(3, 2, zero);
+      config.optimizer.type = type;
+      const auto got = train_together(3, config, kNumSteps);
+      if (first.empty()) first = got;
+      for (size_t rank = 0; rank < got.size(); ++rank) expect_same_bits(got[rank], first[0], cat(type, zero));
+      EXPECT_EQ(got[0].losses, first[0].losses) << type << zero;
+    }
+  }
+}
 
-TEST_P(EngineStages, SendsWhatThePlanSays) {
+// A slice each of nothing but padding.
+TEST(EngineStages, MoreRanksThanElements) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(4, [&](test::RankContext& ctx) {
+    const at::Tensor weight = parameter({3}, 1);
+    const at::Tensor before = weight.detach().clone();
+    Engine engine({{{"weight", weight}}, {}}, settings(4, 1, R"(, "zero_optimization": {"stage": 2})"),
+                  world(run, ctx.rank(), 4));
+    for (int i = 0; i < 3; ++i) {
+      engine.backward(weight.pow(2).sum());
+      EXPECT_TRUE(engine.step().updated);
+    }
+    EXPECT_FALSE(weight.detach().equal(before));
+    EXPECT_TRUE(weight.isfinite().all().item<bool>());
+  });
+}
+
+// Whoever reads a parameter sees the new value, by whatever operator, without having called anything.
+TEST(EngineStages, AParameterIsWholeWhenItIsRead) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    Model model;
+    Engine engine(model.tensors(), settings(2, 1, R"(, "weft": {"common_parameters": false})"),
+                  world(run, ctx.rank(), 2));
+    for (int i = 0; i < 20; ++i) {
+      engine.backward(model.loss(i));
+      engine.step();
+      const at::Tensor both = numbers({2, 40}, 0);
+      both[ctx.rank()].copy_(model.bias.detach());
+      engine.world().group->all_gather(both[ctx.rank()].clone(), both);
+      EXPECT_TRUE(both[0].equal(both[1])) << "step " << i;
+    }
+  });
+}
+
+// The peer is gone while its slices are waited for behind an operator: the next call says so.
+TEST(EngineStages, APeerLostBehindForwardIsNamed) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    Model model;
+    const auto config = settings(2, 1, R"(, "weft": {"common_parameters": false})");
+    const auto step = [&](Engine& engine, int64_t i) {
+      engine.backward(model.loss(i));
+      engine.step();
+    };
+    Engine engine(model.tensors(), config, world(run, ctx.rank(), 2, 2));
+    step(engine, 0);
+    if (ctx.rank() == 1) return;
+    try {
+      for (int64_t i = 1; i < 4; ++i) step(engine, i);
+      ADD_FAILURE() << "nobody was missed";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos) << error.what();
+    }
+  });
+}
+
+class EngineTraffic : public testing::TestWithParam<int> {};
+
+TEST_P(EngineTraffic, SendsWhatThePlanSays) {
   for (const int size : {1, 2, 3}) {
     const std::string run = fresh_run();
     test::run_ranks_as_threads(size, [&](test::RankContext& ctx) {
@@ -85,7 +159,7 @@ TEST_P(EngineStages, SendsWhatThePlanSays) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EngineStages, testing::Values(0, 1, 2));
+INSTANTIATE_TEST_SUITE_P(All, EngineTraffic, testing::Values(0, 1, 2));
 
 }  // namespace
 }  // namespace weft

@@ -16,6 +16,7 @@
 #include "weft/engine/agree.h"
 #include "weft/engine/settings.h"
 #include "weft/monitor/span.h"
+#include "weft/plan/shard_map.h"
 
 namespace weft::engine {
 namespace {
@@ -45,6 +46,21 @@ std::vector<std::shared_ptr<comm::Group>> lanes_of(const World& world) {
   std::iota(all.begin(), all.end(), 0);
   lanes.push_back(world.group->split(all, "second lane"));
   return lanes;
+}
+
+// Of a rank's slice, or of the whole bucket.
+std::vector<optim::Piece> pieces_of(const plan::Plan& plan, int bucket, std::optional<int> rank) {
+  std::vector<optim::Piece> out;
+  if (rank) {
+    for (const auto& range : plan::ranges_in_slice(plan.layout, bucket, *rank))
+      out.push_back({.first = range.slice_begin, .count = range.num_elements, .parameter = range.parameter});
+    return out;
+  }
+  for (const auto& place : plan.layout.bucket(bucket).places) {
+    if (place.num_elements > 0)
+      out.push_back({.first = place.begin, .count = place.num_elements, .parameter = place.parameter});
+  }
+  return out;
 }
 
 }  // namespace
@@ -155,12 +171,13 @@ void Training::make_reducer() {
 }
 
 UpdateTargets Training::update_targets() const {
-  UpdateTargets out{.shared_with = sharers()};
+  UpdateTargets out{.num_parameters = plan_->table.size(), .shared_with = sharers()};
   for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
     const at::Tensor own = own_part(buckets_->parameters(bucket));
     out.params.push_back(masters_.empty() ? own : masters_[static_cast<size_t>(bucket)]);
     out.copies.push_back(masters_.empty() ? at::Tensor() : own);
     out.grads.push_back(reducer_->result(bucket));
+    out.pieces.push_back(pieces_of(*plan_, bucket, is_sharded() ? std::optional(world_.rank) : std::nullopt));
   }
   return out;
 }

@@ -45,14 +45,20 @@ void Updater::make_optimizer() {
     group.slices.push_back({.name = slice_name(bucket),
                             .param = targets_.params[bucket],
                             .grad = targets_.grads[bucket],
-                            .copy = targets_.copies[bucket]});
+                            .copy = targets_.copies[bucket],
+                            .pieces = targets_.pieces[bucket]});
   }
-  optimizer_.emplace(std::vector<optim::ParamGroup>{std::move(group)});
+  group.num_parameters = targets_.num_parameters;
+  optim::AddOverRanks add;
+  if (targets_.shared_with != nullptr) {
+    add = [ranks = targets_.shared_with](const at::Tensor& sums) { ranks->all_reduce(sums); };
+  }
+  optimizer_.emplace(std::vector<optim::ParamGroup>{std::move(group)}, std::move(add));
 }
 
 // A pass over all gradients, which only clipping needs, and whoever must know whether they are finite.
 bool Updater::needs_norm() const {
-  return config_.gradient_clipping > 0 || config_.fp16.enabled ||
+  return config_.gradient_clipping > 0 || config_.fp16.enabled || !optimizer_->by_slices() ||
          (config_.bf16.enabled && config_.bf16.check_grad_overflow);
 }
 

@@ -25,7 +25,9 @@ struct UpdateTargets {
   std::vector<at::Tensor> params = {};  // fp32
   std::vector<at::Tensor> grads = {};
   std::vector<at::Tensor> copies = {};  // of params in the model's type; undefined: params are the model's
-  comm::Group* shared_with = nullptr;   // whose ranks update the rest; nobody: null
+  std::vector<std::vector<optim::Piece>> pieces = {};  // which of a bucket's elements belong to which parameter
+  int64_t num_parameters = 0;
+  comm::Group* shared_with = nullptr;  // whose ranks update the rest; nobody: null
 };
 
 class Updater {

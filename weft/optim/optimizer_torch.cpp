@@ -13,6 +13,7 @@
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -38,36 +39,42 @@ Lists lists_of(std::span<const SliceState> slices) {
   return out;
 }
 
+// What torch's fused kernels want on the device, made once for all slices.
+struct DeviceNumbers {
+  std::optional<at::Tensor> scale, left_out;  // torch divides by its scale
+  at::Tensor count;                           // updates made, this one included
+};
+
+DeviceNumbers numbers_for(const UpdateSettings& settings, const TorchScale& by, int64_t step, const at::Tensor& like) {
+  const auto number = [&](double value) { return at::scalar_tensor(value, like.options().dtype(at::kFloat)); };
+  const auto* const adam = std::get_if<AdamSettings>(&settings);
+  // After infinitely many steps there is no bias left to correct.
+  const bool corrects = adam == nullptr || adam->bias_correction;
+  DeviceNumbers out;
+  out.count = number(corrects ? static_cast<double>(step) : std::numeric_limits<double>::infinity());
+  if (by.num_left_out.defined()) out.count = out.count - by.num_left_out;
+  if (by.left_out.defined()) out.left_out = by.left_out;
+  if (by.tensor.defined()) {
+    out.scale = by.tensor.reciprocal();
+  } else if (by.value != 1) {
+    out.scale = number(1 / by.value);
+  }
+  return out;
+}
+
 struct Step {
   Lists& lists;
   std::span<SliceState> slices;
   const TorchScale& by;
+  const DeviceNumbers& there;
   int64_t step;
   const WholeParameters& whole;
 
-  at::Tensor number(double value) const {
-    return at::scalar_tensor(value, lists.params.front().options().dtype(at::kFloat));
-  }
-
-  // torch divides by its scale.
-  std::optional<at::Tensor> scale() const {
-    if (by.tensor.defined()) return by.tensor.reciprocal();
-    return by.value == 1 ? std::nullopt : std::optional(number(1 / by.value));
-  }
-  std::optional<at::Tensor> left_out() const {
-    return by.left_out.defined() ? std::optional(by.left_out) : std::nullopt;
-  }
-  at::Tensor updates_made(double count) const {
-    return by.num_left_out.defined() ? number(count) - by.num_left_out : number(count);
-  }
-
   void operator()(const AdamSettings& s) const {
-    // After infinitely many steps there is no bias left to correct.
-    const double count = s.bias_correction ? static_cast<double>(step) : std::numeric_limits<double>::infinity();
-    const std::vector<at::Tensor> steps(lists.params.size(), updates_made(count));
+    const std::vector<at::Tensor> steps(lists.params.size(), there.count);
     const auto fused = [&](auto&& kernel) {
       kernel(lists.params, lists.grads, lists.momenta, lists.variances, at::TensorList{}, steps, s.lr, s.beta1, s.beta2,
-             s.weight_decay, s.eps, /*amsgrad=*/false, /*maximize=*/false, scale(), left_out());
+             s.weight_decay, s.eps, /*amsgrad=*/false, /*maximize=*/false, there.scale, there.left_out);
     };
     if (s.decoupled) return fused([](auto&&... all) { at::_fused_adamw_(all...); });
     fused([](auto&&... all) { at::_fused_adam_(all...); });
@@ -75,7 +82,7 @@ struct Step {
 
   void operator()(const SgdSettings& s) const {
     at::_fused_sgd_(lists.params, lists.grads, lists.momenta, s.weight_decay, s.momentum, s.lr, s.dampening, s.nesterov,
-                    /*maximize=*/false, /*is_first_step=*/step == 1, scale(), left_out());
+                    /*maximize=*/false, /*is_first_step=*/step == 1, there.scale, there.left_out);
   }
 
   // Where there is no fused kernel that could leave itself out the device is asked. False: leave the update out.
@@ -112,14 +119,52 @@ struct Step {
   }
 };
 
+// Gradients that have to be widened, and copies of what was just written, go through the device's cache in blocks of this
+// many elements; at once they would take a third of the optimizer's own memory.
+constexpr int64_t kBlock = int64_t{8} << 20;
+
+bool is_plain(const SliceState& state) {
+  return state.slice.grad.scalar_type() == at::kFloat && !state.slice.copy.defined();
+}
+
+at::Tensor part_of(const at::Tensor& tensor, int64_t first, int64_t count) {
+  return tensor.defined() ? tensor.narrow(0, first, count) : tensor;
+}
+
+SliceState part_of(const SliceState& state, int64_t first) {
+  const int64_t count = std::min(kBlock, state.slice.param.numel() - first);
+  const auto part = [&](const at::Tensor& tensor) { return part_of(tensor, first, count); };
+  return {.slice = {.name = state.slice.name,
+                    .param = part(state.slice.param),
+                    .grad = part(state.slice.grad),
+                    .copy = part(state.slice.copy)},
+          .momentum = part(state.momentum),
+          .variance = part(state.variance)};
+}
+
+// Lamb looks at whole parameters and has blocks of its own.
+std::vector<std::vector<SliceState>> batches_of(const UpdateSettings& settings, std::span<SliceState> slices) {
+  std::vector<std::vector<SliceState>> out;
+  if (std::holds_alternative<LambSettings>(settings) || std::ranges::all_of(slices, is_plain)) {
+    return {{slices.begin(), slices.end()}};
+  }
+  for (const SliceState& state : slices) {
+    for (int64_t first = 0; first < state.slice.param.numel(); first += kBlock) out.push_back({part_of(state, first)});
+  }
+  return out;
+}
+
 }  // namespace
 
 void step_with_torch(const UpdateSettings& settings, std::span<SliceState> slices, const TorchScale& by, int64_t step,
                      const WholeParameters& whole) {
-  Lists lists = lists_of(slices);
-  std::visit(Step{lists, slices, by, step, whole}, settings);
-  for (const SliceState& state : slices) {
-    if (state.slice.copy.defined()) state.slice.copy.copy_(state.slice.param);
+  const DeviceNumbers there = numbers_for(settings, by, step, slices.front().slice.param);
+  for (std::vector<SliceState>& batch : batches_of(settings, slices)) {
+    Lists lists = lists_of(batch);
+    std::visit(Step{lists, batch, by, there, step, whole}, settings);
+    for (const SliceState& state : batch) {
+      if (state.slice.copy.defined()) state.slice.copy.copy_(state.slice.param);
+    }
   }
 }
 

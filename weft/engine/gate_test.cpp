@@ -1,0 +1,102 @@
+#include "weft/engine/gate.h"
+
+#include <ATen/TensorIndexing.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/index.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <thread>
+
+namespace weft::engine {
+namespace {
+
+class GateTest : public testing::Test {
+ protected:
+  // Touched since the last call.
+  std::vector<int> touched() { return std::exchange(touched_, {}); }
+
+  at::Tensor a_ = at::zeros({16}), b_ = at::zeros({16});
+  std::vector<int> touched_;
+  Gate gate_{{a_, b_}, [this](int number) { touched_.push_back(number); }};
+};
+
+using Numbers = std::vector<int>;
+
+TEST_F(GateTest, TheFirstTouchOfEachIsTold) {
+  gate_.close();
+  EXPECT_EQ(touched(), Numbers{});
+  const at::Tensor other = at::ones({16}) + 1;
+  EXPECT_EQ(touched(), Numbers{}) << "others are nobody's business";
+  const at::Tensor sum = other + b_;
+  EXPECT_EQ(touched(), Numbers{1});
+  const at::Tensor again = other + b_;
+  EXPECT_EQ(touched(), Numbers{});
+  const at::Tensor last = a_ * 2;
+  EXPECT_EQ(touched(), Numbers{0});
+}
+
+TEST_F(GateTest, TheValueIsThereBeforeTheOperatorRuns) {
+  Gate filling({a_}, [this](int) { a_.fill_(3); });
+  filling.close();
+  EXPECT_EQ((a_ + 1).sum().item<float>(), 64);
+}
+
+TEST_F(GateTest, ViewsAndSavedTensorsCount) {
+  const at::Tensor view = a_.narrow(0, 4, 4).view({2, 2});
+  const at::Tensor weight = b_.narrow(0, 0, 4).view({2, 2}).detach().set_requires_grad(true);
+  const at::Tensor input = at::ones({2, 2}).set_requires_grad(true);
+  const at::Tensor out = at::mm(input, weight).sum();
+  gate_.close();
+  EXPECT_EQ(view.numel(), 4);
+  EXPECT_EQ(touched(), Numbers{}) << "a size is not read from memory";
+  EXPECT_EQ(at::mm(view, view).sum().item<float>(), 0);
+  EXPECT_EQ(touched(), Numbers{0});
+  out.backward();
+  EXPECT_EQ(touched(), Numbers{1}) << "autograd saved it before the gate was closed";
+}
+
+TEST_F(GateTest, ListsAreLookedInto) {
+  gate_.close();
+  at::cat({at::ones({2}), b_});
+  EXPECT_EQ(touched(), Numbers{1});
+  at::ones({20}).index({a_.to(at::kLong)});
+  EXPECT_EQ(touched(), Numbers{0});
+}
+
+TEST_F(GateTest, OpenAgainNobodyIsTold) {
+  gate_.close();
+  gate_.open();
+  EXPECT_EQ((a_ + b_).sum().item<float>(), 0);
+  EXPECT_EQ(touched(), Numbers{});
+  gate_.close();
+  EXPECT_EQ((a_ + b_).sum().item<float>(), 0);
+  EXPECT_EQ(touched(), (Numbers{0, 1})) << "and it can be closed once more";
+}
+
+TEST_F(GateTest, OtherThreadsAreSeenAndThoseThatDoNotWatchAreNot) {
+  gate_.close();
+  std::thread([&] {
+    const at::DisableRecordFunctionGuard unwatched;
+    a_.add_(1);
+  }).join();
+  EXPECT_EQ(touched(), Numbers{});
+  std::thread([&] { a_.add_(1); }).join();
+  EXPECT_EQ(touched(), Numbers{0});
+}
+
+TEST_F(GateTest, AFailureIsKeptForTheOwner) {
+  Gate failing({a_}, [](int) { throw std::runtime_error("a peer is gone"); });
+  failing.close();
+  failing.rethrow();
+  EXPECT_NO_THROW(a_ + 1);
+  EXPECT_THROW(failing.rethrow(), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace weft::engine
