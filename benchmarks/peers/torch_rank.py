@@ -1,37 +1,35 @@
 #!/usr/bin/env python3
-"""One rank of Python torch on the reference GPT: alone, or under DistributedDataParallel over Gloo. A peer for benchmarks/e2e.
+"""One rank of Python torch on the reference GPT: alone, under DistributedDataParallel, or sharded by FSDP2. A peer for benchmarks/e2e.
 
     weft run -n 2 -- python benchmarks/peers/torch_rank.py '{"shape": {...}, "init": "w.safetensors", "steps": 30, "seed": 1,
-                                                             "lr": 1e-4, "micro_batch": 2, "wire": "fp32", "out": "result.json"}'
+                                                             "lr": 1e-4, "micro_batch": 2, "out": "result.json"}'
 
-Rank 0 writes the fields of `weft train --json` that the benchmarks read. A world of one has no DistributedDataParallel around the
-model, and gives the times of forward, backward and update too. Batches are drawn before the first step: numpy's are slow to make, and
-weft's cost nothing. "wire": "bf16" sends gradients as bfloat16 through torch's own bf16_compress_hook. torch refuses that hook by its
-name where there is no NCCL, although Gloo reduces bfloat16 too; so it is registered under another name here. Users of torch on Gloo do
-not get it without the same step.
+The job is that of rank.py, and:
+
+    wire     "fp32" (default); "bf16" sends gradients as bfloat16 through torch's own bf16_compress_hook. torch refuses that hook by its name
+             where there is no NCCL, although Gloo reduces bfloat16 too; so it is registered under another name here. Users of torch on Gloo
+             do not get it without the same step
+    wrap     "ddp" (default), or "fsdp2": fully_shard on every block, parameters kept after forward, which is what ZeRO-2 keeps
+
+A world of one has nothing around the model, and gives the times of forward, backward and update too. bf16 and fp16 are torch's autocast,
+fp16 with its GradScaler; weights stay fp32.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
-import statistics
-import struct
 import sys
 import time
 
 import torch
 import torch.distributed as dist
-from safetensors.torch import load_file
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from tests.reference.ddp_rank import Losses  # noqa: E402
-from tests.reference.gpt import Gpt, GptShape, fused_adamw  # noqa: E402
-from tests.reference.tokens import random_batch  # noqa: E402
-
-PHASES = ("forward", "backward", "optimizer")
+from benchmarks.peers.rank import TYPES, Losses, Step, device_of, load_model, train  # noqa: E402
+from tests.reference.gpt import fused_adamw  # noqa: E402
 
 
 def send_bf16(group: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -42,58 +40,53 @@ def send_bf16(group: object, bucket: dist.GradBucket) -> torch.futures.Future[to
 send_bf16.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]}
 
 
-def wrapped(gpt: Gpt, job: dict) -> torch.nn.Module:
+def sharded(model: Losses) -> torch.nn.Module:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(next(model.parameters()).device.type, (dist.get_world_size(),))
+    for i in range(model.gpt.shape.layers):
+        fully_shard(getattr(model.gpt, f"block{i}"), mesh=mesh, reshard_after_forward=False)
+    return fully_shard(model, mesh=mesh, reshard_after_forward=False)
+
+
+def wrapped(model: Losses, job: dict) -> torch.nn.Module:
     if dist.get_world_size() == 1:
-        return Losses(gpt)
-    model = DistributedDataParallel(Losses(gpt))
+        return model
+    if job.get("wrap", "ddp") == "fsdp2":
+        return sharded(model)
+    parallel = DistributedDataParallel(model)
     if job.get("wire") == "bf16":
-        model.register_comm_hook(None, send_bf16)
-    return model
+        parallel.register_comm_hook(None, send_bf16)
+    return parallel
 
 
-def mean_over_ranks(loss: torch.Tensor) -> float:
-    if dist.get_world_size() == 1:
-        return loss.item()
-    mean = loss.detach().clone()
-    dist.all_reduce(mean)
-    return (mean / dist.get_world_size()).item()
+def step_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer, device: torch.device, precision: str) -> Step:
+    scaler = torch.amp.GradScaler(device.type, enabled=precision == "fp16")
+    narrow = torch.autocast(device.type, dtype=TYPES[precision], enabled=precision != "fp32")
 
+    def step(rows: torch.Tensor) -> tuple[torch.Tensor, list[float]]:
+        marks = [time.perf_counter()]
+        with narrow:
+            loss = model(rows)
+        marks.append(time.perf_counter())
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        marks.append(time.perf_counter())
+        scaler.step(optimizer)
+        scaler.update()
+        return loss, [*marks, time.perf_counter()]
 
-def one_step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, rows: torch.Tensor) -> tuple[float, list[float]]:
-    """The mean loss, and the times at which the step began, each phase was over, and the loss was known."""
-    marks = [time.perf_counter()]
-    loss = model(rows)
-    marks.append(time.perf_counter())
-    optimizer.zero_grad()
-    loss.backward()
-    marks.append(time.perf_counter())
-    optimizer.step()
-    marks.append(time.perf_counter())
-    mean = mean_over_ranks(loss)
-    return mean, [*marks, time.perf_counter()]
-
-
-def result_of(losses: list[float], marks: list[list[float]]) -> dict:
-    warm = marks[min(5, len(marks) // 3):]  # as weft leaves out
-    steps_ms = sorted((one[-1] - one[0]) * 1e3 for one in warm)
-    phases = {phase: statistics.median_low([(one[i + 1] - one[i]) * 1e3 for one in warm]) for i, phase in enumerate(PHASES)}
-    out = {"schema": 1, "world": dist.get_world_size(), "steps": len(losses), "loss_bits": [struct.pack(">f", loss).hex() for loss in losses],
-           "step_ms": {"median": statistics.median_low(steps_ms), "min": steps_ms[0], "p90": steps_ms[int(0.9 * (len(steps_ms) - 1))]}}
-    return {**out, "breakdown_ms": phases} if dist.get_world_size() == 1 else out
+    return step
 
 
 def main(job: dict) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    shape = GptShape(**job["shape"])
-    gpt = Gpt(shape)
-    gpt.load_state_dict(load_file(job["init"]))
-    model = wrapped(gpt, job)
-    optimizer = fused_adamw(gpt, job["lr"])
-    batches = [torch.from_numpy(random_batch(job["seed"], step, dist.get_rank(), job["micro_batch"], shape.seq, shape.vocab)) for step in range(job["steps"])]
-    done = [one_step(model, optimizer, rows) for rows in batches]
-    if dist.get_rank() == 0:
-        pathlib.Path(job["out"]).write_text(json.dumps(result_of([loss for loss, _ in done], [marks for _, marks in done])))
+    device = device_of(job)
+    model = wrapped(load_model(job).to(device), job)
+    optimizer = fused_adamw(model, job["lr"])
+    train(job, device, step_of(model, optimizer, device, job.get("precision", "fp32")))
     dist.destroy_process_group()
 
 
