@@ -13,24 +13,19 @@ this machine's processor.
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import datetime
-import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from benchmarks.e2e.data_parallel import command_line, page_of, parser_for  # noqa: E402
+from benchmarks.e2e.lab import Bound, enter_lab, link_rate  # noqa: E402
+from benchmarks.e2e.pages import chosen, command_line, dated, facts_of, machine_line, parser_for, ratio, show, work_lines, write_results  # noqa: E402
 from benchmarks.e2e.rate_plot import Line, rate_plot  # noqa: E402
-from benchmarks.e2e.train_vs_torch import machine_name, num_params, progress, write_init  # noqa: E402
+from benchmarks.e2e.train_vs_torch import num_params, progress, write_init  # noqa: E402
 from benchmarks.peers.contenders import (TORCH_ALONE, TORCH_BF16, TORCH_DDP, WEFT_ALONE, WEFT_APART, Contender, Place, run_round,  # noqa: E402
                                          run_rounds, same_losses, summary)
 
-NETLAB = ROOT / "tools/netlab"
 ON, OFF, AUTO, BF16 = "weft", "weft, no overlap", "weft, bucket auto", "weft, bf16 on the wire"
 BOUNDS = {"alone": ("bound, one rank alone", "#555"), "apart": ("bound, ranks side by side", "#aaa")}
 COLOURS = {ON: "#1f6fb4", OFF: "#7fb3dd", AUTO: "#2a9d4a", TORCH_DDP.name: "#d1495b"}
@@ -44,23 +39,7 @@ def contenders(o: argparse.Namespace) -> list[Contender]:
     swept = [Contender(f"weft, bucket {size:,}", bucket=size) for size in o.buckets if size != o.bucket]
     every = [Contender(ON, bucket=o.bucket), TORCH_DDP, Contender(OFF, overlap=False, bucket=o.bucket), *swept, Contender(AUTO, auto=True),
              Contender(BF16, bucket=o.bucket, wire="bf16"), TORCH_BF16, WEFT_ALONE, WEFT_APART]
-    return [one for one in every if not o.only or one.name in o.only]
-
-
-@dataclasses.dataclass
-class Bound:
-    """What a step takes when the wire is hidden behind backward as far as it can be."""
-
-    phases_ms: dict[str, float]
-    gradient_bytes: int
-    ranks: int
-
-    def wire_ms(self, bits_per_s: float, wire: str = "fp32") -> float:
-        sent = 2 * (self.ranks - 1) / self.ranks * self.gradient_bytes * (0.5 if wire == "bf16" else 1)
-        return sent * 8 / bits_per_s * 1e3
-
-    def step_ms(self, bits_per_s: float, wire: str = "fp32") -> float:
-        return self.phases_ms["forward"] + max(self.phases_ms["backward"], self.wire_ms(bits_per_s, wire)) + self.phases_ms["optimizer"]
+    return chosen(o, every)
 
 
 def bounds_of(rows: dict, fallback: dict, bits_per_s: float, o: argparse.Namespace) -> dict[str, dict]:
@@ -75,15 +54,8 @@ def bounds_of(rows: dict, fallback: dict, bits_per_s: float, o: argparse.Namespa
     return bounds
 
 
-def link_rate(rate_gbit: float) -> float:
-    """Sets the rate of every link; bits per second that TCP then moves."""
-    subprocess.run([NETLAB, "shape", "--rate", f"{round(rate_gbit * 1000)}mbit"], check=True)
-    done = subprocess.run([NETLAB, "rate", "--json"], check=True, capture_output=True, text=True)
-    return json.loads(done.stdout)["bits_per_second"]
-
-
 def measure_rate(rate_gbit: float, place: Place, o: argparse.Namespace, init: pathlib.Path, fallback: dict) -> dict:
-    bits_per_s = link_rate(rate_gbit)
+    bits_per_s = link_rate(f"{round(rate_gbit * 1000)}mbit")
     progress(f"links of {rate_gbit:g} Gbit/s: TCP moves {bits_per_s / 1e9:.3f}")
     found = run_rounds(place, contenders(o), o, init, init.parent)
     exact = [one.name for one in contenders(o) if one.wire == "fp32" and not one.alone]
@@ -93,14 +65,14 @@ def measure_rate(rate_gbit: float, place: Place, o: argparse.Namespace, init: pa
 
 
 def measure(o: argparse.Namespace) -> dict:
-    load = os.getloadavg()[0]
+    facts = facts_of(o)
     place = Place(o.weft, len(o.hosts), o.hosts)
     with tempfile.TemporaryDirectory() as temp:
         init = pathlib.Path(temp) / "init.safetensors"
         write_init(o, init)
         fallback = run_round(place, TORCH_ALONE, o, init, init.parent)
         rates = [measure_rate(rate, place, o, init, fallback) for rate in o.rates]
-    return {"hosts": len(o.hosts), "rounds": o.rounds, "steps": o.steps, "bucket": o.bucket, "params": num_params(o), "machine": machine_name(o), "load_before": load, "rates": rates}
+    return {"hosts": len(o.hosts), **facts, "rates": rates}
 
 
 def bound_line(key: str, bound: dict) -> str:
@@ -115,10 +87,9 @@ def section(one: dict) -> str:
              "| | median step, ms | of the rounds, ms | of weft | of the bound | waits for communication, ms |", "|---|---|---|---|---|---|"]
     for name, row in rows.items():
         wire = "bf16" if name in (BF16, TORCH_BF16.name) else "fp32"
-        of_weft = f"{row['median_ms'] / rows[ON]['median_ms']:.3f}" if ON in rows else "-"
         of_bound = "-" if name in (WEFT_ALONE.name, WEFT_APART.name) else f"{row['median_ms'] / bounds['alone'][f'{wire}_ms']:.3f}"
         exposed = f"{row['exposed_comm_ms']:.1f}" if row.get("exposed_comm_ms") else "-"
-        lines.append(f"| {name} | {row['median_ms']:.1f} | {row['lowest_ms']:.1f} to {row['highest_ms']:.1f} | {of_weft} | {of_bound} | {exposed} |")
+        lines.append(f"| {name} | {row['median_ms']:.1f} | {row['lowest_ms']:.1f} to {row['highest_ms']:.1f} | {ratio(row, rows, ON)} | {of_bound} | {exposed} |")
     return "\n".join(lines)
 
 
@@ -126,12 +97,11 @@ def report(o: argparse.Namespace, result: dict, command: str, plot: str) -> str:
     sections = "\n\n".join(section(one) for one in result["rates"])
     return f"""# Data-parallel training between hosts: weft against torch
 
-{datetime.date.today()}, {result['machine']}, {os.cpu_count()} cores (load {result['load_before']:.1f} before the run), {result['hosts']} hosts of tools/netlab, one rank of one thread on each.
+{machine_line(result, f"{result['hosts']} hosts of tools/netlab, one rank of one thread on each.")}
 
 Command: `{command}`
 
-GPT of {result['params'] / 1e6:.1f}M parameters (dim {o.dim}, {o.layers} layers, {o.heads} heads, vocabulary {o.vocab}, sequence {o.seq}, micro-batch {o.micro_batch}), fp32,
-fused AdamW everywhere, {result['steps']} steps a round, {min(5, result['steps'] // 3)} of them warm-up, {result['rounds']} rounds in turn, each a fresh process group. Same weights, same tokens;
+{work_lines(o, result)}
 losses equal bit for bit: {'; '.join(result['rates'][0]['same_losses']) or 'none compared'}.
 "{ON}", "{OFF}" and "{BF16}": buckets of {o.bucket:,} elements; torch: its own 25 MiB.
 
@@ -155,13 +125,6 @@ def plot_of(result: dict) -> str:
     return rate_plot(f"Step of a {result['params'] / 1e6:.1f}M GPT on {result['hosts']} hosts", lines)
 
 
-def write_results(o: argparse.Namespace, result: dict, command: str) -> None:
-    stem = f"data_parallel_hosts_n{len(o.hosts)}_{datetime.date.today():%Y%m%d}"
-    (o.results / f"{stem}.svg").write_text(plot_of(result))
-    (o.results / f"{stem}.md").write_text(page_of(report(o, result, command, f"{stem}.svg")))
-    progress(f"wrote {o.results / stem}.md and .svg")
-
-
 def main() -> None:
     parser = parser_for(__doc__)
     parser.set_defaults(rounds=3, steps=20)
@@ -170,14 +133,12 @@ def main() -> None:
     parser.add_argument("--buckets", type=lambda text: numbers(text, int), default="250000,1000000,4000000,17000000", help="sizes to sweep, in elements")
     parser.add_argument("--in-lab", action="store_true", help=argparse.SUPPRESS)
     o = parser.parse_args()
-    if not o.in_lab:
-        os.execv(NETLAB, [str(NETLAB), "with", str(o.num_hosts), "--", sys.executable, __file__, "--in-lab", *sys.argv[1:]])
-    o.hosts = [f"host{i}" for i in range(o.num_hosts)]
+    o.hosts = enter_lab(o.num_hosts)
     result = measure(o)
-    command = command_line("benchmarks/e2e/data_parallel_hosts.py", sys.argv[2:])  # without --in-lab
-    print(json.dumps({"schema": 1, **result}, indent=2) if o.json else report(o, result, command, ""))
-    if o.results:
-        write_results(o, result, command)
+    stem = dated(f"data_parallel_hosts_n{len(o.hosts)}")
+    text = report(o, result, command_line("benchmarks/e2e/data_parallel_hosts.py", sys.argv[1:]), f"{stem}.svg" if o.results else "")
+    show(o, text, result)
+    write_results(o, stem, text, svg=plot_of(result))
 
 
 if __name__ == "__main__":
