@@ -22,12 +22,16 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.e2e.train_vs_torch import LR, SEED, progress, shape_of  # noqa: E402
 
 LIMIT_S = 900  # of one round
+REFUSED = 2  # exit code of weft for what it does not do
+HOW_TO_GET = {"reducer": "ninja -C build/release c10d_reducer", "deepspeed": "benchmarks/config/setup", "torch": "make"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Contender:
     name: str
-    who: str = "weft"  # weft, torch or reducer
+    who: str = "weft"  # weft, torch, deepspeed or reducer
+    stage: int = 0  # of ZeRO
+    precision: str = "fp32"  # or bf16, fp16
     overlap: bool = True
     bucket: Optional[int] = None  # elements; None: as `auto` says, or weft's default
     auto: bool = False  # weft chooses the bucket
@@ -35,6 +39,9 @@ class Contender:
     transport: str = ""  # "": weft chooses
     alone: bool = False  # one rank, whatever the world is
     torchrun: bool = False  # torch's own launcher, as its users have it
+    wrap: str = "ddp"  # torch's: or fsdp2
+    lazy_gather: Optional[bool] = None  # weft gathers parameters when forward needs them; None: its default
+    more: dict = dataclasses.field(default_factory=dict)  # further keys of the config of weft and of DeepSpeed
     apart: bool = False  # as many worlds of one rank as there are ranks, at the same time: what sharing the processor costs
 
 
@@ -44,6 +51,7 @@ TORCH_ALONE = Contender("Python torch, one rank alone", who="torch", alone=True)
 TORCH_DDP = Contender("torch DDP", who="torch")
 TORCHRUN_DDP = Contender("torch DDP, by torchrun", who="torch", torchrun=True)
 TORCH_BF16 = Contender("torch DDP, bf16 hook", who="torch", wire="bf16")
+TORCH_FSDP2 = Contender("torch FSDP2", who="torch", wrap="fsdp2")
 REDUCER = Contender("c10d::Reducer from C++", who="reducer")
 
 
@@ -65,33 +73,50 @@ class Place:
         return [*run, "--hosts", ",".join(hosts), "--ssh", f"{ROOT / 'tools/netlab'} ssh", "--"]
 
 
+def merged(config: dict, more: dict) -> dict:
+    return {**config, **{key: {**config.get(key, {}), **value} if isinstance(value, dict) else value for key, value in more.items()}}
+
+
 def weft_config(contender: Contender, micro_batch: int) -> dict:
-    zero = {"stage": 0, "overlap_comm": contender.overlap}
+    zero = {"stage": contender.stage, "overlap_comm": contender.overlap}
     if contender.bucket:
         zero["reduce_bucket_size"] = contender.bucket
     config = {"train_micro_batch_size_per_gpu": micro_batch, "gradient_accumulation_steps": 1, "gradient_clipping": 0,
               "optimizer": {"type": "AdamW", "params": {"lr": LR, "weight_decay": 0.01}}, "zero_optimization": zero}
-    ours = {**({"bucket": "auto"} if contender.auto else {}), **({"transport": contender.transport} if contender.transport else {})}
+    ours = {"bucket": "auto" if contender.auto else None, "transport": contender.transport or None, "lazy_gather": contender.lazy_gather}
+    ours = {key: value for key, value in ours.items() if value is not None}
     if ours:
         config["weft"] = ours
     if contender.wire != "fp32":
         config["communication_data_type"] = contender.wire
-    return config
+    narrow = {contender.precision: {"enabled": True}} if contender.precision != "fp32" else {}
+    return merged(merged(config, narrow), contender.more)
 
 
 def weft_words(place: Place, contender: Contender, o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> list[str]:
     config = folder / "ds_config.json"
     config.write_text(json.dumps(weft_config(contender, o.micro_batch)))
-    words = [str(place.weft), "train", "--config", str(config), "--data", "random", "--steps", str(o.steps), "--threads", "1", "--micro-batch", str(o.micro_batch),
-             "--seed", str(SEED), "--lr", str(LR), "--warmup", "0", "--init", str(init), "--json", str(folder / "result.json"), "--runs", str(folder / "runs")]
+    words = [str(place.weft), "train", "--config", str(config), "--data", "random", "--steps", str(o.steps), "--threads", "1", "--device", o.device,
+             "--micro-batch", str(o.micro_batch), "--seed", str(SEED), "--lr", str(LR), "--warmup", "0", "--init", str(init), "--json", str(folder / "result.json"),
+             "--runs", str(folder / "runs")]
     return words + [word for name, value in shape_of(o).items() for word in (f"--{name}", str(value))]
 
 
+def peer_job(contender: Contender, o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> dict:
+    job = {"shape": shape_of(o), "init": str(init), "steps": o.steps, "seed": SEED, "lr": LR, "micro_batch": o.micro_batch, "device": o.device,
+           "precision": contender.precision, "wire": contender.wire, "out": str(folder / "result.json")}
+    if contender.who == "deepspeed":
+        return {**job, "stage": contender.stage, "overlap": contender.overlap, "bucket": contender.bucket, "config": contender.more}
+    return {**job, "wrap": contender.wrap}
+
+
 def peer_words(contender: Contender, o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> list[str]:
-    job = {"shape": shape_of(o), "init": str(init), "steps": o.steps, "seed": SEED, "lr": LR, "micro_batch": o.micro_batch, "wire": contender.wire,
-           "out": str(folder / "result.json")}
-    program = [str(o.reducer)] if contender.who == "reducer" else [sys.executable, str(ROOT / "benchmarks/peers/torch_rank.py")]
-    return [*program, json.dumps(job)]
+    peers = ROOT / "benchmarks/peers"
+    programs = {"reducer": [o.reducer], "torch": [sys.executable, peers / "torch_rank.py"], "deepspeed": [o.deepspeed, peers / "deepspeed_rank.py"]}
+    program = [str(word) for word in programs[contender.who]]
+    if not pathlib.Path(program[0]).exists():
+        raise SystemExit(f"error: {contender.name} cannot be started: {program[0]} is not there\n  do:    {HOW_TO_GET[contender.who]}")
+    return [*program, json.dumps(peer_job(contender, o, init, folder))]
 
 
 def start(place: Place, contender: Contender, o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path, only: Optional[int]) -> subprocess.Popen:
@@ -103,6 +128,17 @@ def start(place: Place, contender: Contender, o: argparse.Namespace, init: pathl
     return subprocess.Popen([*launcher, *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
 
 
+class RoundFailed(SystemExit):
+    """A contender ended with an error; the process does too, unless somebody knows better."""
+
+    def __init__(self, contender: Contender, code: int, output: str) -> None:
+        super().__init__(f"{contender.name} ended with {code}:\n{output[-3000:]}")
+        self.refused = contender.who == "weft" and code == REFUSED
+        lines = [line.split("] ", 1)[-1].strip() for line in output.splitlines()]
+        said = [line for line in lines if line.startswith(("error: ", "what: "))]
+        self.why = " ".join(dict.fromkeys(said[:2])) or output[-300:]
+
+
 def run_round(place: Place, contender: Contender, o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> dict:
     """What rank 0 found in one fresh process group; of several worlds at once, what the slowest found."""
     worlds = range(place.ranks) if contender.apart else [0]
@@ -111,9 +147,25 @@ def run_round(place: Place, contender: Contender, o: argparse.Namespace, init: p
     outputs = [one.communicate(timeout=LIMIT_S)[0] for one in running]
     for one, output in zip(running, outputs):
         if one.returncode != 0:
-            raise SystemExit(f"{contender.name} ended with {one.returncode}:\n{output[-3000:]}")
+            raise RoundFailed(contender, one.returncode, output)
     results = [json.loads((one / "result.json").read_text()) for one in folders]
     return max(results, key=lambda one: one["step_ms"]["median"])
+
+
+def willing(place: Place, contenders: list[Contender], o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> tuple[list[Contender], dict[str, str]]:
+    """Those that do two steps, and what the others refused; so that nothing is found out in the last round."""
+    short = argparse.Namespace(**{**vars(o), "steps": 2})
+    able, refusals = [], {}
+    for contender in contenders:
+        try:
+            run_round(place, contender, short, init, folder)
+            able.append(contender)
+        except RoundFailed as failure:
+            if not failure.refused:
+                raise
+            refusals[contender.name] = failure.why
+            progress(f"without {contender.name}: weft refuses. {failure.why}")
+    return able, refusals
 
 
 def run_rounds(place: Place, contenders: list[Contender], o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> dict[str, list[dict]]:
@@ -130,10 +182,13 @@ def run_rounds(place: Place, contenders: list[Contender], o: argparse.Namespace,
 def summary(rounds: list[dict]) -> dict:
     """One contender's rounds as one row: the median of their medians, and their spread."""
     medians = [one["step_ms"]["median"] for one in rounds]
-    row = {"median_ms": statistics.median(medians), "min_ms": min(one["step_ms"]["min"] for one in rounds), "lowest_ms": min(medians), "highest_ms": max(medians)}
-    for field in ("exposed_comm_ms", "bytes_sent"):
+    row = {"median_ms": statistics.median(medians), "min_ms": min(one["step_ms"]["min"] for one in rounds), "lowest_ms": min(medians), "highest_ms": max(medians),
+           "medians_ms": medians}
+    for field in ("exposed_comm_ms", "bytes_sent", "peak_rss_bytes", "peak_device_bytes"):
         if field in rounds[0]:
             row[field] = statistics.median(one[field] for one in rounds)
+    if "state_bytes" in rounds[0]:
+        row["state_bytes"] = rounds[0]["state_bytes"]
     phases = [one["breakdown_ms"] for one in rounds if one.get("breakdown_ms")]
     if phases:
         row["breakdown_ms"] = {phase: statistics.median(one[phase] for one in phases) for phase in phases[0]}
