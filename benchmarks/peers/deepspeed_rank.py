@@ -32,11 +32,10 @@ os.environ["DS_ACCELERATOR"] = JOB.get("device", "cpu")  # read when DeepSpeed i
 
 import deepspeed  # noqa: E402
 import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
 from deepspeed.accelerator import get_accelerator  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from benchmarks.peers.rank import TYPES, Step, device_of, load_model, train  # noqa: E402
+from benchmarks.peers.rank import TYPES, Step, device_of, leave, load_model, train  # noqa: E402
 
 MASTERS = ("single_partition_of_fp32_groups", "fp32_partitioned_groups_flat", "fp32_groups")  # of stages 1 and 2, 3, 0
 
@@ -128,7 +127,7 @@ def main(job: dict) -> None:
     engine = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config_of(job))[0]
     meter = Meter(engine, job.get("precision", "fp32"))
     train(job, device, step_of(engine, meter), meter.fields)
-    dist.destroy_process_group()
+    leave()
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compr
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from benchmarks.peers.rank import TYPES, Losses, Step, device_of, load_model, train  # noqa: E402
+from benchmarks.peers.rank import TYPES, Losses, Step, device_of, leave, load_model, train  # noqa: E402
 from tests.reference.gpt import fused_adamw  # noqa: E402
 
 
@@ -87,7 +87,7 @@ def main(job: dict) -> None:
     model = wrapped(load_model(job).to(device), job)
     optimizer = fused_adamw(model, job["lr"])
     train(job, device, step_of(model, optimizer, device, job.get("precision", "fp32")))
-    dist.destroy_process_group()
+    leave()
 
 
 if __name__ == "__main__":
