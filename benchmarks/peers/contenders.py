@@ -12,6 +12,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -134,9 +135,8 @@ class RoundFailed(SystemExit):
     def __init__(self, contender: Contender, code: int, output: str) -> None:
         super().__init__(f"{contender.name} ended with {code}:\n{output[-3000:]}")
         self.refused = contender.who == "weft" and code == REFUSED
-        lines = [line.split("] ", 1)[-1].strip() for line in output.splitlines()]
-        said = [line for line in lines if line.startswith(("error: ", "what: "))]
-        self.why = " ".join(dict.fromkeys(said[:2])) or output[-300:]
+        said = re.findall(r"^(?:\[rank \d+\] )?(?:error:| *what:) +(.*)$", output, re.MULTILINE)
+        self.why = ": ".join(said[:2]) or output[-300:]
 
 
 def run_round(place: Place, contender: Contender, o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> dict:

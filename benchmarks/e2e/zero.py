@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""weft's ZeRO stages 1 and 2 against DeepSpeed's and against torch: alternately, in one run, on the same work.
+
+    make && benchmarks/config/setup
+    .venv/bin/python benchmarks/e2e/zero.py [-n 2] [--rounds 5] [--results benchmarks/results]
+    .venv/bin/python benchmarks/e2e/zero.py --hosts 2 --rate 1gbit           one rank on each host of tools/netlab; needs root
+
+Peers: DeepSpeed at the same stages, with overlap_comm and without; DistributedDataParallel and FSDP2 over Gloo; one rank alone, and
+one-rank worlds side by side. The losses of all that share the work are compared bit for bit first. DeepSpeed has its own bucket size
+unless --deepspeed-bucket says another. A stage that this weft refuses is left out and named.
+
+The limit is the sum of one rank's phases with nothing to wait for: forward, backward, and its part of the update; between hosts, half of
+what is sent (2(n-1)/n of the parameters' bytes, at the rate that TCP reached) beside forward and half beside backward.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from benchmarks.e2e.lab import Bound, enter_lab, link_rate  # noqa: E402
+from benchmarks.e2e.pages import chosen, command_line, dated, facts_of, machine_line, parser_for, ratio, show, work_lines, write_results  # noqa: E402
+from benchmarks.e2e.train_vs_torch import num_params, progress, write_init  # noqa: E402
+from benchmarks.peers.contenders import (TORCH_DDP, TORCH_FSDP2, WEFT_ALONE, WEFT_APART, Contender, Place, run_rounds, same_losses,  # noqa: E402
+                                         summary, willing)
+
+STAGES = (1, 2)
+OF_DDP, OF_DEEPSPEED, OF_DEEPSPEED_HOSTS, OF_ALONE = 0.70, 0.35, 0.50, 1.10
+
+
+def weft_name(stage: int) -> str:
+    return f"weft ZeRO-{stage}"
+
+
+def deepspeed_name(stage: int, overlap: bool) -> str:
+    return f"DeepSpeed ZeRO-{stage}{'' if overlap else ', no overlap'}"
+
+
+def contenders(o: argparse.Namespace) -> list[Contender]:
+    ours = [Contender(weft_name(stage), stage=stage, bucket=o.bucket) for stage in STAGES]
+    lazy = [Contender(f"{weft_name(stage)}, lazy gather {'on' if on else 'off'}", stage=stage, bucket=o.bucket, lazy_gather=on)
+            for stage in STAGES for on in (True, False)] if o.lazy_gather else []
+    theirs = [Contender(deepspeed_name(stage, overlap), who="deepspeed", stage=stage, overlap=overlap, bucket=o.deepspeed_bucket)
+              for stage in STAGES for overlap in (True, False)]
+    return chosen(o, [*ours, *lazy, TORCH_DDP, *theirs, TORCH_FSDP2, WEFT_ALONE, WEFT_APART])
+
+
+def limits_of(rows: dict, o: argparse.Namespace, bits_per_s: float) -> dict[str, float]:
+    """By whose phases were taken; what one rank alone does, and what it does while others use the same machine."""
+    phases = {name: rows[name]["breakdown_ms"] for name in (WEFT_ALONE.name, WEFT_APART.name) if rows.get(name, {}).get("breakdown_ms")}
+    return {name: Bound(one, 4 * num_params(o), o.world).zero_ms(bits_per_s) for name, one in phases.items()}
+
+
+def aim(rows: dict, ours: str, theirs: str, wanted: float) -> list[dict]:
+    if ours not in rows or theirs not in rows:
+        return []
+    pairs = [a / b for a, b in zip(rows[ours]["medians_ms"], rows[theirs]["medians_ms"])]
+    found = rows[ours]["median_ms"] / rows[theirs]["median_ms"]
+    return [{"ours": ours, "theirs": theirs, "wanted": wanted, "found": found, "lowest": min(pairs), "highest": max(pairs), "met": found <= wanted}]
+
+
+def aims_of(rows: dict, o: argparse.Namespace) -> list[dict]:
+    """Between hosts one aim is stated: against DeepSpeed at stage 2."""
+    aims = []
+    for stage in (2,) if o.hosts else STAGES:
+        wanted = OF_DEEPSPEED_HOSTS if o.hosts else OF_DEEPSPEED
+        against = [(deepspeed_name(stage, overlap), wanted) for overlap in (True, False)]
+        against += [] if o.hosts else [(TORCH_DDP.name, OF_DDP), (WEFT_ALONE.name, OF_ALONE)]
+        aims += [line for theirs, at_most in against for line in aim(rows, weft_name(stage), theirs, at_most)]
+    return aims
+
+
+def measure(o: argparse.Namespace) -> dict:
+    facts = facts_of(o)
+    bits_per_s = link_rate(o.rate) if o.hosts else float("inf")
+    place = Place(o.weft, o.world, o.hosts or None)
+    with tempfile.TemporaryDirectory() as temp:
+        init = pathlib.Path(temp) / "init.safetensors"
+        write_init(o, init)
+        able, refused = willing(place, contenders(o), o, init, init.parent)
+        found = run_rounds(place, able, o, init, init.parent)
+    same = same_losses(found, [one.name for one in able if not one.alone], o.world)
+    rows = {name: summary(rounds) for name, rounds in found.items()}
+    return {"world": o.world, "hosts": len(o.hosts), "tcp_gbit": bits_per_s / 1e9 if o.hosts else None, **facts, "deepspeed_bucket": o.deepspeed_bucket,
+            "same_losses": same, "refused": refused, "rows": rows, "limits_ms": limits_of(rows, o, bits_per_s), "aims": aims_of(rows, o)}
+
+
+def mib(count: int | None) -> str:
+    return f"{count / 2**20:.0f}" if count else "-"
+
+
+def table(result: dict) -> str:
+    rows, limits = result["rows"], result["limits_ms"]
+    lines = ["| | median step, ms | of the rounds, ms | of torch DDP | of one rank alone | of the limit | waits for communication, ms | optimizer state, MiB | peak resident, MiB |",
+             "|---|---|---|---|---|---|---|---|---|"]
+    for name, row in rows.items():
+        limit = f"{row['median_ms'] / limits[WEFT_ALONE.name]:.2f}" if WEFT_ALONE.name in limits else "-"
+        exposed = f"{row['exposed_comm_ms']:.1f}" if row.get("exposed_comm_ms") else "-"
+        state = row.get("state_bytes", {})
+        lines.append(f"| {name} | {row['median_ms']:.1f} | {row['lowest_ms']:.1f} to {row['highest_ms']:.1f} | {ratio(row, rows, TORCH_DDP.name)} "
+                     f"| {ratio(row, rows, WEFT_ALONE.name)} | {limit} | {exposed} | {mib(state.get('optimizer', 0) + state.get('master', 0))} | {mib(row.get('peak_rss_bytes'))} |")
+    return "\n".join(lines)
+
+
+def aim_table(aims: list[dict]) -> str:
+    lines = ["| aim | at most | found | of the rounds | met |", "|---|---|---|---|---|"]
+    lines += [f"| {one['ours']} of {one['theirs']} | {one['wanted']:.2f} | **{one['found']:.3f}** | {one['lowest']:.3f} to {one['highest']:.3f} "
+              f"| {'yes' if one['met'] else 'no'} |" for one in aims]
+    return "\n".join(lines if aims else ["No aim can be judged: one of its two sides did not take part."])
+
+
+def report(o: argparse.Namespace, result: dict, command: str) -> str:
+    limits = "; ".join(f"{ms:.1f} ms with the phases of: {name}" for name, ms in result["limits_ms"].items()) or "unknown, as one rank alone did not take part"
+    ranks = f"{result['hosts']} hosts of tools/netlab, one rank of one thread on each; TCP moves {result['tcp_gbit']:.3f} Gbit/s." if o.hosts else \
+        f"{result['world']} ranks of one thread, torch from the same installation."
+    refused = "".join(f"\nLeft out, as this weft refuses it: {name}. {why}\n" for name, why in result["refused"].items())
+    bucket = f"{o.deepspeed_bucket:,} elements" if o.deepspeed_bucket else "its own 500,000,000"
+    return f"""# ZeRO stages 1 and 2 {'between hosts' if o.hosts else 'on one host'}: weft against DeepSpeed and torch
+
+{machine_line(result, ranks)}
+
+Command: `{command}`
+
+{work_lines(o, result)}
+losses equal bit for bit: {'; '.join(result['same_losses']) or 'none compared'}.
+weft: buckets of {o.bucket:,} elements; DeepSpeed 0.19.8: {bucket}; torch: its own 25 MiB.
+{refused}
+{aim_table(result['aims'])}
+
+{table(result)}
+
+Ratios are of medians. The limit is {limits}. Optimizer state has the fp32 copy of the
+weights in it where one is kept: DeepSpeed's ZeRO keeps one with fp32 too. Peak resident is rank 0's, the libraries included.
+"""
+
+
+def main() -> None:
+    parser = parser_for(__doc__)
+    parser.add_argument("-n", dest="world", type=int, default=2, help="ranks on this host")
+    parser.add_argument("--hosts", dest="num_hosts", type=int, nargs="?", const=2, help="one rank on each of so many hosts instead (2)")
+    parser.add_argument("--rate", default="1gbit", help="of the hosts' links")
+    parser.add_argument("--deepspeed-bucket", type=int, help="DeepSpeed's reduce_bucket_size and allgather_bucket_size, in elements")
+    parser.add_argument("--lazy-gather", action="store_true", help="weft with \"lazy_gather\" on and off too")
+    parser.add_argument("--in-lab", action="store_true", help=argparse.SUPPRESS)
+    o = parser.parse_args()
+    o.hosts = enter_lab(o.num_hosts) if o.num_hosts else []
+    o.world = o.num_hosts or o.world
+    progress(f"{o.rounds} rounds of {o.steps} steps with {o.world} ranks; two steps of each first")
+    result = measure(o)
+    text = report(o, result, command_line("benchmarks/e2e/zero.py", sys.argv[1:]))
+    show(o, text, result)
+    write_results(o, dated(f"zero{'_hosts' if o.hosts else ''}_n{o.world}"), text, json=json.dumps({"schema": 1, **result}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
