@@ -6,7 +6,7 @@ A rank is given its job as one JSON object, its place in the world in the variab
     out                                         where rank 0 leaves the fields of `weft train --json` that the benchmarks read
     device                                      "cpu" (default) or "cuda"; several ranks on one GPU meet over Gloo
     precision                                   "fp32" (default), "bf16", "fp16"
-    loss_type                                   "fp32": logits are cast before the loss, as is usual; "model": the loss is as narrow as they
+    loss_type                                   "model" (default): the loss has the type of the logits, as in examples/gpt; "fp32": they are cast
 """
 
 from __future__ import annotations
@@ -43,8 +43,10 @@ class Losses(torch.nn.Module):
         self.gpt, self.loss_type = gpt, loss_type
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        logits = self.gpt(rows[:, :-1]).view(-1, self.gpt.shape.vocab)
-        return F.cross_entropy(logits.float() if self.loss_type == "fp32" else logits, rows[:, 1:].reshape(-1))
+        tokens, targets = rows[:, :-1], rows[:, 1:]
+        if self.loss_type == "model":
+            return self.gpt.loss(tokens, targets)
+        return F.cross_entropy(self.gpt(tokens).view(-1, self.gpt.shape.vocab).float(), targets.reshape(-1))
 
 
 def device_of(job: dict) -> torch.device:
@@ -59,7 +61,7 @@ def device_of(job: dict) -> torch.device:
 def load_model(job: dict) -> Losses:
     gpt = Gpt(GptShape(**job["shape"]))
     gpt.load_state_dict(load_file(job["init"]))
-    return Losses(gpt, job.get("loss_type", "fp32"))
+    return Losses(gpt, job.get("loss_type", "model"))
 
 
 def batches_of(job: dict, device: torch.device) -> list[torch.Tensor]:
