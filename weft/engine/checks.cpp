@@ -25,14 +25,21 @@ void check_loss(const at::Tensor& loss) {
   }
 }
 
+std::optional<plan::ParameterTable> table_now(const ModelTensors& model, const plan::ParameterTable& table) {
+  const auto is_frozen = [&](size_t i) { return !model.parameters[i].second.requires_grad(); };
+  size_t i = 0;
+  while (i < model.parameters.size() && is_frozen(i) == table[static_cast<int>(i)].frozen) ++i;
+  if (i == model.parameters.size()) return std::nullopt;
+  std::vector<plan::Parameter> parameters = table.all();
+  for (; i < parameters.size(); ++i) parameters[i].frozen = is_frozen(i);
+  return plan::ParameterTable(std::move(parameters));
+}
+
 std::string change_of(const ModelTensors& model, const plan::Plan& plan, const memory::FlatBuckets& buckets) {
   for (const int parameter : plan.table.trainable()) {
     const auto& [name, tensor] = model.parameters[static_cast<size_t>(parameter)];
     if (!buckets.holds_parameter(parameter)) {
       return cat("parameter '", name, "' was given other memory behind the engine's back; write into it with copy_()");
-    }
-    if (!tensor.requires_grad()) {
-      return cat("requires_grad of parameter '", name, "' was switched off after initialize(); freeze it before");
     }
   }
   return "";

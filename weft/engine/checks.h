@@ -3,6 +3,7 @@
 // Pure looks; any thread, one at a time. Failure: Error(kBug) with what was meant instead.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ namespace weft::engine {
 [[noreturn]] void refuse_dead(const std::string& why, int rank);
 
 void check_loss(const at::Tensor& loss);
+
+// The table with what was frozen or unfrozen since; none: nothing was.
+std::optional<plan::ParameterTable> table_now(const ModelTensors& model, const plan::ParameterTable& table);
 
 // Why the parameters are no longer those that were laid out; "": they are.
 std::string change_of(const ModelTensors& model, const plan::Plan& plan, const memory::FlatBuckets& buckets);

@@ -6,10 +6,9 @@
 
 namespace weft {
 
-Engine::Engine(engine::ModelTensors model, config::Resolved config, World world,
-               std::function<engine::ModelTensors()> look_again)
+Engine::Engine(engine::ModelTensors model, config::Resolved config, World world, EngineOptions options)
     : it_(std::make_unique<engine::Training>(std::move(model), std::move(config), std::move(world),
-                                             std::move(look_again))) {}
+                                             std::move(options))) {}
 Engine::~Engine() = default;
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
@@ -24,6 +23,7 @@ Engine::NoSync::~NoSync() { engine_.it_->hold_back(-1); }
 
 double Engine::get_global_grad_norm() const { return it_->updater().grad_norm(); }
 double Engine::get_lr() const { return it_->updater().lr(); }
+std::vector<double> Engine::get_lrs() const { return it_->updater().lrs(); }
 void Engine::set_lr(double lr) { it_->updater().set_lr(lr); }
 double Engine::loss_scale() const { return it_->updater().loss_scale(); }
 void Engine::wait_for_parameters() { it_->wait_for_parameters(); }
@@ -37,6 +37,21 @@ EngineTotals Engine::totals() const { return it_->totals(); }
 EngineStateBytes Engine::state_bytes() const { return it_->state_bytes(); }
 engine::NamedTensors Engine::optimizer_state() { return it_->optimizer_state(); }
 void Engine::set_optimizer_state(const engine::NamedTensors& state) { it_->set_optimizer_state(state); }
+
+at::Tensor Engine::full_param(const at::Tensor& parameter) { return it_->full_param(parameter); }
+at::Tensor Engine::full_grad(const at::Tensor& parameter) { return it_->full_grad(parameter); }
+at::Tensor Engine::full_state(const at::Tensor& parameter, const std::string& kind) {
+  return it_->full_state(parameter, kind);
+}
+void Engine::set_full_param(const at::Tensor& parameter, const at::Tensor& value) {
+  it_->set_full_param(parameter, value);
+}
+void Engine::set_full_grad(const at::Tensor& parameter, const at::Tensor& value) {
+  it_->set_full_grad(parameter, value);
+}
+void Engine::set_full_state(const at::Tensor& parameter, const std::string& kind, const at::Tensor& value) {
+  it_->set_full_state(parameter, kind, value);
+}
 
 std::optional<EngineTuning> Engine::tuning() const { return it_->tuning(); }
 

@@ -23,10 +23,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "weft/comm/world.h"
 #include "weft/config/resolved.h"
 #include "weft/engine/model_tensors.h"
+#include "weft/engine/param_groups.h"
 #include "weft/plan/plan.h"
 
 namespace weft {
@@ -62,10 +64,15 @@ struct EngineStateBytes {
   int64_t params = 0, grads = 0, optimizer = 0;
 };
 
+struct EngineOptions {
+  std::vector<ParameterGroup> groups = {};  // with numbers of their own, first come first served
+  std::function<engine::ModelTensors()> look_again =
+      {};  // to find parameters that were added later; initialize() knows how
+};
+
 class Engine {
  public:
-  Engine(engine::ModelTensors model, config::Resolved config, World world,
-         std::function<engine::ModelTensors()> look_again = {});
+  Engine(engine::ModelTensors model, config::Resolved config, World world, EngineOptions options = {});
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -97,8 +104,10 @@ class Engine {
   // Of the last update, before clipping; 0 before the first, and without gradient_clipping, which alone needs it. Waits
   // for the device.
   double get_global_grad_norm() const;
+  // Of parameters in no group of their own; and of every group, in the order given, those parameters last.
   double get_lr() const;
-  // For those who have a schedule of their own; the config's schedule, where there is one, has the last word.
+  std::vector<double> get_lrs() const;
+  // Of all. For those who have a schedule of their own; the config's schedule, where there is one, has the last word.
   void set_lr(double lr);
 
   // What losses are multiplied by before backward; 1 unless "fp16" is enabled.
@@ -116,6 +125,15 @@ class Engine {
   // Absent before the third step, and where buckets are not tuned.
   std::optional<EngineTuning> tuning() const;
   EngineStateBytes state_bytes() const;
+  // One parameter, its gradient or a part of its optimizer's state ("exp_avg"), whole and in fp32, whoever has which part of it.
+  // All ranks call these with the same parameter; a tensor of the model itself, not a view. Gradients are there between backward() and
+  // step(), on the accumulation boundary. Setters take the whole value, the same on every rank.
+  at::Tensor full_param(const at::Tensor& parameter);
+  at::Tensor full_grad(const at::Tensor& parameter);
+  at::Tensor full_state(const at::Tensor& parameter, const std::string& kind);
+  void set_full_param(const at::Tensor& parameter, const at::Tensor& value);
+  void set_full_grad(const at::Tensor& parameter, const at::Tensor& value);
+  void set_full_state(const at::Tensor& parameter, const std::string& kind, const at::Tensor& value);
   // The optimizer's state by parameter, whole, whoever owns which part of it: "exp_avg.NAME", and "step". To save, and to be
   // given back to set_optimizer_state(). All ranks call it where state is sharded.
   engine::NamedTensors optimizer_state();
@@ -131,13 +149,16 @@ config::Resolved read_engine_config(const std::string& path, int world_size);
 InitOptions init_options(const config::Resolved& config, c10::DeviceType device = c10::DeviceType::CPU);
 
 template <typename Module>
-Engine initialize(const std::shared_ptr<Module>& model, config::Resolved config, const World& world) {
-  return Engine(engine::tensors_of(*model), std::move(config), world, [model] { return engine::tensors_of(*model); });
+Engine initialize(const std::shared_ptr<Module>& model, config::Resolved config, const World& world,
+                  EngineOptions options = {}) {
+  options.look_again = [model] { return engine::tensors_of(*model); };
+  return Engine(engine::tensors_of(*model), std::move(config), world, std::move(options));
 }
 
 template <typename Module>
-Engine initialize(const std::shared_ptr<Module>& model, const std::string& config_path, const World& world) {
-  return initialize(model, read_engine_config(config_path, world.size), world);
+Engine initialize(const std::shared_ptr<Module>& model, const std::string& config_path, const World& world,
+                  EngineOptions options = {}) {
+  return initialize(model, read_engine_config(config_path, world.size), world, std::move(options));
 }
 
 }  // namespace weft

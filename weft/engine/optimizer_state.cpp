@@ -1,5 +1,6 @@
 #include "weft/engine/optimizer_state.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
@@ -14,12 +15,15 @@ namespace {
 
 using ByName = std::map<std::string, at::Tensor>;
 
-// A whole bucket's state: what is there, or what all ranks have of it.
-at::Tensor whole(const at::Tensor& flat, comm::Group* shared_with) {
-  if (shared_with == nullptr) return flat;
-  at::Tensor out = at::empty({flat.numel() * shared_with->world()}, flat.options());
-  shared_with->all_gather(flat, out);
-  return out;
+at::Tensor joined(const Pieces& pieces) { return pieces.size() == 1 ? pieces.front() : at::cat(pieces); }
+
+void take_apart(const at::Tensor& flat, const Pieces& pieces) {
+  if (pieces.size() == 1) return;
+  int64_t begin = 0;
+  for (const at::Tensor& piece : pieces) {
+    piece.copy_(flat.narrow(0, begin, piece.numel()));
+    begin += piece.numel();
+  }
 }
 
 std::string name_of(const std::string& kind, const plan::Parameter& parameter) {
@@ -42,12 +46,13 @@ void copy_whole(const at::Tensor& flat, const plan::Place& place, const at::Tens
 
 void set_bucket(const StateOwner& owner, const std::string& kind, int bucket, const ByName& given) {
   const auto& [flats, plan, shared_with] = owner;
-  const at::Tensor& flat = flats.at(kind)[static_cast<size_t>(bucket)];
+  const Pieces& pieces = flats.at(kind)[static_cast<size_t>(bucket)];
+  const at::Tensor flat = joined(pieces);
   if (shared_with == nullptr) {
     for (const auto& place : plan.layout.bucket(bucket).places) {
       copy_whole(flat, place, find(given, name_of(kind, plan.table[place.parameter]), place.num_elements));
     }
-    return;
+    return take_apart(flat, pieces);
   }
   for (const auto& range : plan::ranges_in_slice(plan.layout, bucket, shared_with->rank())) {
     const auto& parameter = plan.table[range.parameter];
@@ -55,9 +60,19 @@ void set_bucket(const StateOwner& owner, const std::string& kind, int bucket, co
     flat.narrow(0, range.slice_begin, range.num_elements)
         .copy_(from.reshape({-1}).narrow(0, range.parameter_begin, range.num_elements));
   }
+  take_apart(flat, pieces);
 }
 
 }  // namespace
+
+at::Tensor whole_bucket(const Pieces& pieces, comm::Group* shared_with) {
+  const at::Tensor flat = joined(pieces);
+  if (shared_with == nullptr) return flat;
+  at::Tensor out = at::empty({flat.numel() * shared_with->world()}, flat.options());
+  // A copy: slices of one bucket lie at another place in each rank's share of a host's memory.
+  shared_with->all_gather(flat.clone(), out);
+  return out;
+}
 
 NamedTensors gather_state(const StateOwner& owner) {
   const at::NoGradGuard no_grad;
@@ -65,7 +80,7 @@ NamedTensors gather_state(const StateOwner& owner) {
   NamedTensors out;
   for (const auto& [kind, flats] : state) {
     std::vector<at::Tensor> wholes;
-    for (const at::Tensor& flat : flats) wholes.push_back(whole(flat, shared_with));
+    for (const Pieces& pieces : flats) wholes.push_back(whole_bucket(pieces, shared_with));
     for (const int parameter : plan.table.trainable()) {
       const auto& place = plan.layout.place(parameter);
       const auto& flat = wholes[static_cast<size_t>(plan.layout.home(parameter).bucket)];
@@ -81,6 +96,15 @@ void set_state(const StateOwner& owner, const NamedTensors& state) {
   const ByName given(state.begin(), state.end());
   for (const auto& [kind, flats] : owner.flats) {
     for (int bucket = 0; bucket < std::ssize(flats); ++bucket) set_bucket(owner, kind, bucket, given);
+  }
+}
+
+void write_range(const Pieces& pieces, int64_t first, const at::Tensor& values) {
+  int64_t begin = 0;
+  for (const at::Tensor& piece : pieces) {
+    const int64_t from = std::max(first, begin), to = std::min(first + values.numel(), begin + piece.numel());
+    if (from < to) piece.narrow(0, from - begin, to - from).copy_(values.narrow(0, from - first, to - from));
+    begin += piece.numel();
   }
 }
 

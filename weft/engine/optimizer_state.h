@@ -15,8 +15,10 @@
 
 namespace weft::engine {
 
-// By kind ("exp_avg"), then by bucket: what this rank has of it.
-using FlatState = std::map<std::string, std::vector<at::Tensor>>;
+// What this rank has of a bucket, in one piece or several that lie one after the other.
+using Pieces = std::vector<at::Tensor>;
+// By kind ("exp_avg"), then by bucket.
+using FlatState = std::map<std::string, std::vector<Pieces>>;
 
 struct StateOwner {
   const FlatState& flats;
@@ -24,12 +26,17 @@ struct StateOwner {
   comm::Group* shared_with = nullptr;  // whose ranks have a slice each; nobody: null
 };
 
-// "exp_avg.h.0.weight", in the parameter's shape, for each trainable parameter. Live views where nothing is shared out, else
-// copies: a collective then.
+// "exp_avg.h.0.weight", in the parameter's shape, for each trainable parameter. Live views where nothing is shared out or in
+// pieces, else copies. A collective where it is shared out.
 NamedTensors gather_state(const StateOwner& owner);
+// All of one bucket, whoever has which part; copies and collectives as above.
+at::Tensor whole_bucket(const Pieces& pieces, comm::Group* shared_with);
 
 // From what gather_state() gave, of this layout or another. Each rank takes its part; no collective.
 void set_state(const StateOwner& owner, const NamedTensors& state);
+
+// Writes `values`, one dimension, into the pieces from their element `first` on.
+void write_range(const Pieces& pieces, int64_t first, const at::Tensor& values);
 
 // The one of this name, with so many elements.
 at::Tensor find_state(const NamedTensors& state, const std::string& name, int64_t num_elements);

@@ -70,6 +70,8 @@ class Reducer {
   void end_backward();
   // `arrived` is called for each bucket, in order, as soon as its gradients are there and while later ones are on their way.
   void wait(const std::function<void(int bucket)>& arrived = {});
+  // Waits for one bucket: before its memory is used again, or its result looked at.
+  void settle(int bucket);
   const at::Tensor& result(int bucket) const { return results_[static_cast<size_t>(bucket)]; }
   bool adds_up() const { return settings_.add_up; }
   // Drops what has been added up; the next result is the first of its sum.
@@ -92,8 +94,6 @@ class Reducer {
   void start_full_buckets();
   void start(int bucket);
   void send(int bucket, const at::Tensor& data);
-  // Its reduction is over before its memory is used again, by itself or by another bucket.
-  void settle(int bucket);
   void finish(int bucket);
   void add_up(int bucket, const at::Tensor& gradients);
   void record(int bucket, const Flight& flight) const;

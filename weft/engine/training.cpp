@@ -16,7 +16,6 @@
 #include "weft/engine/agree.h"
 #include "weft/engine/settings.h"
 #include "weft/monitor/span.h"
-#include "weft/plan/shard_map.h"
 
 namespace weft::engine {
 namespace {
@@ -48,41 +47,32 @@ std::vector<std::shared_ptr<comm::Group>> lanes_of(const World& world) {
   return lanes;
 }
 
-// Of a rank's slice, or of the whole bucket.
-std::vector<optim::Piece> pieces_of(const plan::Plan& plan, int bucket, std::optional<int> rank) {
-  std::vector<optim::Piece> out;
-  if (rank) {
-    for (const auto& range : plan::ranges_in_slice(plan.layout, bucket, *rank))
-      out.push_back({.first = range.slice_begin, .count = range.num_elements, .parameter = range.parameter});
-    return out;
-  }
-  for (const auto& place : plan.layout.bucket(bucket).places) {
-    if (place.num_elements > 0)
-      out.push_back({.first = place.begin, .count = place.num_elements, .parameter = place.parameter});
-  }
-  return out;
-}
-
 }  // namespace
 
-Training::Training(ModelTensors model, config::Resolved config, World world, std::function<ModelTensors()> look_again)
+Training::Training(ModelTensors model, config::Resolved config, World world, EngineOptions options)
     : world_(std::move(world)),
       config_(std::move(config)),
       model_(std::move(model)),
-      look_again_(std::move(look_again)),
+      look_again_(std::move(options.look_again)),
+      groups_(std::move(options.groups)),
       device_(device_of(model_)),
       updater_(config_) {
   check_supported(config_);
   const plan::ParameterTable table = table_of(model_);
   check_types(table, config_);
   plan_.emplace(make_plan(in_precision(table, config_), plan_options(config_, *world_.group, device_)));
-  check_agreement(*world_.group, describe(*plan_, shared_settings(config_)), device_);
+  check_agreement(*world_.group, describe(*plan_, what_must_agree()), device_);
   broadcast_model(*world_.group, model_);
   lanes_ = lanes_of(world_);
   wants_tuning_ = config_.weft.bucket == config::BucketSizes::kAuto && world_.size > 1 && plan_->options.overlap;
   step_began_ns_ = now_ns();
-  lay_out(plan_->options.layout);
+  lay_out(plan_->table, plan_->options.layout);
   convert_the_rest(model_, config_);
+  watch_gradients();
+}
+
+void Training::watch_gradients() {
+  hooks_.reset();
   std::vector<GradientHooks::Watched> watched;
   for (const int parameter : plan_->table.trainable()) {
     watched.push_back({parameter, model_.parameters[static_cast<size_t>(parameter)].second});
@@ -92,35 +82,69 @@ Training::Training(ModelTensors model, config::Resolved config, World world, std
 
 Training::~Training() = default;
 
+std::vector<plan::SharedSetting> Training::what_must_agree() const {
+  std::vector<plan::SharedSetting> out = shared_settings(config_);
+  const auto groups = sort_out(groups_, model_, plan_->table, optim::read_optimizer(config_.optimizer));
+  for (const std::string& group : describe(groups)) out.push_back({cat("parameter_group_", out.size()), group});
+  return out;
+}
+
 // --- Where everything lies -------------------------------------------------------------------------------------------
 
 at::Tensor Training::own_part(const at::Tensor& bucket) const {
   return is_sharded() ? memory::slice_of(bucket, world_.rank, world_.size) : bucket;
 }
 
-void Training::lay_out(plan::LayoutOptions layout) {
+void Training::lay_out(plan::ParameterTable table, plan::LayoutOptions layout) {
   const NamedTensors state = state_to_move();
   const bool had_state = updater_.has_state();
-  const double last_lr = updater_.lr();
+  const std::vector<double> last_lrs = updater_.lrs();
   plan::PlanOptions options = plan_->options;
   options.layout = std::move(layout);
-  plan_.emplace(make_plan(plan_->table, std::move(options)));
+  plan_.emplace(make_plan(std::move(table), std::move(options)));
   make_buckets();
   make_masters();
   make_reducer();
-  updater_.use(update_targets());
+  updater_.use(update_targets(), sort_out(groups_, model_, plan_->table, optim::read_optimizer(config_.optimizer)));
   if (!masters_.empty()) set_state({masters(), *plan_, sharers()}, state);
   if (!had_state) return;
   set_optimizer_state(state);
-  updater_.set_lr(last_lr);
+  updater_.set_lrs(last_lrs);
 }
 
-// At first that is the model itself, for its fp32 values.
+// Of a parameter that has none yet: its value, and moments of zero.
 NamedTensors Training::state_to_move() {
-  if (buckets_) return updater_.has_state() || !masters_.empty() ? copy_of(optimizer_state()) : NamedTensors();
   NamedTensors out;
-  for (const auto& [name, tensor] : model_.parameters) out.emplace_back(cat(kMaster, ".", name), tensor.detach());
+  if (buckets_ && (updater_.has_state() || !masters_.empty())) out = copy_of(optimizer_state());
+  for (size_t i = 0; i < model_.parameters.size(); ++i) {
+    const auto& [name, tensor] = model_.parameters[i];
+    if (buckets_ && !plan_->table[static_cast<int>(i)].frozen) continue;
+    out.emplace_back(cat(kMaster, ".", name), tensor.detach());
+    if (!updater_.has_state()) continue;
+    for (const auto& [kind, flats] : updater_.state())
+      out.emplace_back(cat(kind, ".", name), at::zeros(tensor.sizes()));
+  }
   return out;
+}
+
+void Training::follow_requires_grad(plan::ParameterTable table) {
+  if (in_step_ > 0 || has_gradients_) {
+    dead_ = "requires_grad of a parameter was changed in the middle of a step; change it between step() and backward()";
+    refuse_dead(dead_, world_.rank);
+  }
+  plan::LayoutOptions layout = plan_->options.layout;
+  layout.ready_order.clear();
+  layout.boundaries.reset();
+  learnt_ = false;
+  gathering_->wait();
+  for (const int parameter : table.frozen()) {
+    if (plan_->table[parameter].frozen) continue;
+    const at::Tensor& tensor = model_.parameters[static_cast<size_t>(parameter)].second;
+    tensor.set_data(tensor.detach().clone());
+  }
+  lay_out(std::move(table), std::move(layout));
+  check_agreement(*world_.group, describe(*plan_, what_must_agree()), device_);
+  watch_gradients();
 }
 
 void Training::make_buckets() {
@@ -171,20 +195,22 @@ void Training::make_reducer() {
 }
 
 UpdateTargets Training::update_targets() const {
-  UpdateTargets out{.num_parameters = plan_->table.size(), .shared_with = sharers()};
+  UpdateTargets out{.shared_with = sharers()};
   for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
     const at::Tensor own = own_part(buckets_->parameters(bucket));
     out.params.push_back(masters_.empty() ? own : masters_[static_cast<size_t>(bucket)]);
     out.copies.push_back(masters_.empty() ? at::Tensor() : own);
     out.grads.push_back(reducer_->result(bucket));
-    out.pieces.push_back(pieces_of(*plan_, bucket, is_sharded() ? std::optional(world_.rank) : std::nullopt));
+    out.parts.push_back(parts_of(*plan_, bucket, is_sharded() ? std::optional(world_.rank) : std::nullopt));
   }
   return out;
 }
 
 FlatState Training::masters() const {
   if (masters_.empty()) return {};
-  return {{std::string(kMaster), masters_}};
+  FlatState out;
+  for (const at::Tensor& master : masters_) out[std::string(kMaster)].push_back({master});
+  return out;
 }
 
 NamedTensors Training::optimizer_state() {
@@ -234,6 +260,7 @@ void Training::check_alive() {
 }
 
 void Training::check_model() {
+  if (auto table = table_now(model_, plan_->table)) follow_requires_grad(std::move(*table));
   dead_ = change_of(model_, *plan_, *buckets_);
   if (dead_.empty() && look_again_ && global_steps_ % kLookAgainEvery == 0 && in_step_ == 0) {
     dead_ = change_of(look_again_(), model_);
@@ -257,6 +284,7 @@ void Training::backward(const at::Tensor& loss) {
   const Span span({.name = "backward", .category = SpanCategory::kBackward});
   run_backward(loss);
   has_gradients_ = true;
+  has_reduced_ = has_reduced_ || reduces();
   if (!reduces() || !is_learning()) return;
   if (learnt_) {
     tune_buckets();
@@ -302,7 +330,7 @@ void Training::learn_order() {
   }
   plan::LayoutOptions layout = plan_->options.layout;
   layout.ready_order = broadcast_numbers(*world_.group, order, device_);
-  lay_out(std::move(layout));
+  lay_out(plan_->table, std::move(layout));
   learnt_ = true;
 }
 
@@ -311,7 +339,7 @@ void Training::tune_buckets() {
   tuned_ = tune(*world_.group, *plan_, reducer_->log(), wire, device_);
   plan::LayoutOptions layout = plan_->options.layout;
   layout.boundaries = tuned_->boundaries;
-  lay_out(std::move(layout));
+  lay_out(plan_->table, std::move(layout));
   wants_tuning_ = false;
   exposed_when_tuned_s_ = totals().exposed_comm_s;
   steps_when_tuned_ = global_steps_;
@@ -373,13 +401,14 @@ StepInfo Training::update() {
   }
   reducer_->forget();
   buckets_->forget_gradients();
+  has_reduced_ = false;
   return {.updated = updated, .lr = updater_.lr(), .exposed_comm_s = totals().exposed_comm_s - exposed_before_s};
 }
 
 void Training::zero_grad() {
   reducer_->forget();
   buckets_->forget_gradients();
-  has_gradients_ = false;
+  has_gradients_ = has_reduced_ = false;
   in_step_ = 0;
 }
 

@@ -17,12 +17,13 @@
 #include "weft/engine/reducer.h"
 #include "weft/engine/updater.h"
 #include "weft/memory/flat_buckets.h"
+#include "weft/plan/agreement.h"
 
 namespace weft::engine {
 
 class Training {
  public:
-  Training(ModelTensors model, config::Resolved config, World world, std::function<ModelTensors()> look_again);
+  Training(ModelTensors model, config::Resolved config, World world, EngineOptions options);
   ~Training();
 
   void backward(const at::Tensor& loss);
@@ -44,6 +45,14 @@ class Training {
   NamedTensors optimizer_state();
   void set_optimizer_state(const NamedTensors& state);
 
+  // One parameter, whole, whoever has which part: in training_access.cpp.
+  at::Tensor full_param(const at::Tensor& parameter);
+  at::Tensor full_grad(const at::Tensor& parameter);
+  at::Tensor full_state(const at::Tensor& parameter, const std::string& kind);
+  void set_full_param(const at::Tensor& parameter, const at::Tensor& value);
+  void set_full_grad(const at::Tensor& parameter, const at::Tensor& value);
+  void set_full_state(const at::Tensor& parameter, const std::string& kind, const at::Tensor& value);
+
  private:
   int stage() const { return plan::effective_stage(*plan_, plan_->options.stage); }
   // Whether ranks own slices of the optimizer's state.
@@ -54,7 +63,10 @@ class Training {
   at::Tensor own_part(const at::Tensor& bucket) const;
 
   // Masters and optimizer state that are there already move along, and so do gradients.
-  void lay_out(plan::LayoutOptions layout);
+  void lay_out(plan::ParameterTable table, plan::LayoutOptions layout);
+  // Parameters were frozen or unfrozen since; all ranks see it at the same step.
+  void follow_requires_grad(plan::ParameterTable table);
+  void watch_gradients();
   void make_buckets();
   void make_masters();
   void make_reducer();
@@ -62,6 +74,7 @@ class Training {
   FlatState masters() const;
   NamedTensors state_to_move();
 
+  std::vector<plan::SharedSetting> what_must_agree() const;
   void run_backward(const at::Tensor& loss);
   at::Tensor scaled(const at::Tensor& loss) const;
   void learn_order();
@@ -72,10 +85,20 @@ class Training {
   void check_model();
   StepInfo update();
 
+  int number_of(const at::Tensor& parameter) const;
+  const Pieces& pieces_of(const FlatState& state, int parameter, const std::string& kind) const;
+  void check_whole(int parameter, const at::Tensor& value) const;
+  at::Tensor read_part(const Pieces& pieces, int parameter);
+  void write_part(const Pieces& pieces, int parameter, const at::Tensor& value);
+  std::optional<int> owner_rank() const { return is_sharded() ? std::optional(world_.rank) : std::nullopt; }
+  // The bucket's reduced gradients, of the backwards of this step so far.
+  Pieces gradients_of(int parameter);
+
   const World world_;
   const config::Resolved config_;
   const ModelTensors model_;
   const std::function<ModelTensors()> look_again_;
+  const std::vector<ParameterGroup> groups_;
   const at::Device device_;
   std::optional<plan::Plan> plan_;
   std::unique_ptr<memory::FlatBuckets> buckets_;
@@ -93,6 +116,7 @@ class Training {
   double exposed_when_tuned_s_ = 0;
   int64_t steps_when_tuned_ = 0;
   bool has_gradients_ = false;  // backward() since the last step()
+  bool has_reduced_ = false;    // one of this step's
   int num_no_sync_ = 0;
   int64_t global_steps_ = 0, micro_steps_ = 0;
   int64_t in_step_ = 0;    // micro-steps of the step under way

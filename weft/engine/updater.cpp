@@ -3,6 +3,7 @@
 #include <ATen/ops/tensor.h>
 
 #include <cmath>
+#include <map>
 
 #include "weft/base/check.h"
 #include "weft/base/error.h"
@@ -18,7 +19,7 @@ namespace {
 constexpr int kMaxSkippedInARow = 10;
 constexpr std::string_view kStep = "step", kLossScale = "loss_scale";
 
-std::string slice_name(size_t bucket) { return cat("bucket_", bucket); }
+std::string slice_name(size_t bucket, size_t run) { return cat("bucket_", bucket, "_", run); }
 
 [[noreturn]] void refuse_lost(std::string what, int64_t step, std::string fix) {
   throw Error(ErrorKind::kEnvironment, {.title = "the gradient is no longer a number",
@@ -34,26 +35,43 @@ Updater::Updater(const config::Resolved& config)
       schedule_(optim::read_schedule(config.scheduler)),
       scaler_(optim::read_loss_scaler(config.fp16)) {}
 
-void Updater::use(UpdateTargets targets) {
+void Updater::use(UpdateTargets targets, ParameterGroups groups) {
   optimizer_.reset();
   targets_ = std::move(targets);
+  groups_ = std::move(groups);
 }
 
 void Updater::make_optimizer() {
-  optim::ParamGroup group{.settings = optim::read_optimizer(config_.optimizer), .slices = {}};
-  for (size_t bucket = 0; bucket < targets_.params.size(); ++bucket) {
-    group.slices.push_back({.name = slice_name(bucket),
-                            .param = targets_.params[bucket],
-                            .grad = targets_.grads[bucket],
-                            .copy = targets_.copies[bucket],
-                            .pieces = targets_.pieces[bucket]});
+  std::vector<optim::ParamGroup> groups;
+  for (const auto& settings : groups_.settings) {
+    groups.push_back({.settings = settings, .slices = {}, .num_parameters = std::ssize(groups_.of)});
   }
-  group.num_parameters = targets_.num_parameters;
+  slices_.clear();
+  for (size_t bucket = 0; bucket < targets_.params.size(); ++bucket) add_slices(bucket, groups);
   optim::AddOverRanks add;
   if (targets_.shared_with != nullptr) {
     add = [ranks = targets_.shared_with](const at::Tensor& sums) { ranks->all_reduce(sums); };
   }
-  optimizer_.emplace(std::vector<optim::ParamGroup>{std::move(group)}, std::move(add));
+  optimizer_.emplace(std::move(groups), std::move(add));
+}
+
+void Updater::add_slices(size_t bucket, std::vector<optim::ParamGroup>& groups) {
+  const at::Tensor &param = targets_.params[bucket], &copy = targets_.copies[bucket];
+  const auto& parts = targets_.parts[bucket];
+  slices_.emplace_back();
+  for (const Run& run : runs_of(parts, param.numel(), groups_.of)) {
+    auto& slices = groups[static_cast<size_t>(run.group)].slices;
+    optim::FlatSlice slice{.name = slice_name(bucket, slices_.back().size()),
+                           .param = param.narrow(0, run.first, run.count),
+                           .grad = targets_.grads[bucket].narrow(0, run.first, run.count),
+                           .copy = copy.defined() ? copy.narrow(0, run.first, run.count) : at::Tensor()};
+    for (const Part& part : parts) {
+      if (part.first < run.first || part.first >= run.first + run.count) continue;
+      slice.pieces.push_back({.first = part.first - run.first, .count = part.count, .parameter = part.parameter});
+    }
+    slices_.back().emplace_back(static_cast<size_t>(run.group), slices.size());
+    slices.push_back(std::move(slice));
+  }
 }
 
 // A pass over all gradients, which only clipping needs, and whoever must know whether they are finite.
@@ -91,7 +109,7 @@ bool Updater::update_as_they_come(Reducer& reducer) {
   optimizer_->begin_step();
   reducer.wait([&](int bucket) {
     const Span span({.name = "optimizer", .category = SpanCategory::kOptimizer, .bucket = bucket});
-    optimizer_->step_slice(0, static_cast<size_t>(bucket));
+    for (const auto& [group, slice] : slices_[static_cast<size_t>(bucket)]) optimizer_->step_slice(group, slice);
   });
   return true;
 }
@@ -118,24 +136,40 @@ bool Updater::skip(int64_t step) {
   return false;
 }
 
-double Updater::lr() const {
-  if (optimizer_) return optimizer_->lr(0);
-  return optim::lr_at(schedule_, 0, optim::lr_of(optim::read_optimizer(config_.optimizer)));
+double Updater::lr() const { return lrs().back(); }
+
+std::vector<double> Updater::lrs() const {
+  std::vector<double> out;
+  for (size_t group = 0; group < groups_.settings.size(); ++group) {
+    out.push_back(optimizer_ ? optimizer_->lr(group)
+                             : optim::lr_at(schedule_, 0, optim::lr_of(groups_.settings[group]), group));
+  }
+  return out;
 }
 
-void Updater::set_lr(double lr) {
+void Updater::set_lr(double lr) { set_lrs(std::vector<double>(groups_.settings.size(), lr)); }
+
+void Updater::set_lrs(const std::vector<double>& lrs) {
   if (!optimizer_) make_optimizer();
-  optimizer_->set_lr(0, lr);
+  WEFT_CHECK_EQ(lrs.size(), optimizer_->num_groups());
+  for (size_t group = 0; group < lrs.size(); ++group) optimizer_->set_lr(group, lrs[group]);
 }
 
 FlatState Updater::state() {
   if (!optimizer_) make_optimizer();
+  const auto named = optimizer_->state();
+  const std::map<std::string, at::Tensor> by_name(named.begin(), named.end());
   FlatState out;
-  for (const auto& [name, tensor] : optimizer_->state()) {
-    const size_t dot = name.find('.');
-    if (dot != std::string::npos) out[name.substr(dot + 1)].push_back(tensor);
+  for (size_t bucket = 0; bucket < slices_.size(); ++bucket) {
+    for (size_t run = 0; run < slices_[bucket].size(); ++run) {
+      const std::string before = slice_name(bucket, run) + ".";
+      for (auto at = by_name.lower_bound(before); at != by_name.end() && at->first.starts_with(before); ++at) {
+        auto& buckets = out[at->first.substr(before.size())];
+        buckets.resize(slices_.size());
+        buckets[bucket].push_back(at->second);
+      }
+    }
   }
-  for (const auto& [kind, flats] : out) WEFT_CHECK_EQ(flats.size(), targets_.params.size());
   return out;
 }
 

@@ -14,6 +14,7 @@
 #include "weft/config/resolved.h"
 #include "weft/engine/gradient_norm.h"
 #include "weft/engine/optimizer_state.h"
+#include "weft/engine/param_groups.h"
 #include "weft/engine/reducer.h"
 #include "weft/optim/core/loss_scaler.h"
 #include "weft/optim/optimizer.h"
@@ -24,10 +25,9 @@ namespace weft::engine {
 struct UpdateTargets {
   std::vector<at::Tensor> params = {};  // fp32
   std::vector<at::Tensor> grads = {};
-  std::vector<at::Tensor> copies = {};  // of params in the model's type; undefined: params are the model's
-  std::vector<std::vector<optim::Piece>> pieces = {};  // which of a bucket's elements belong to which parameter
-  int64_t num_parameters = 0;
-  comm::Group* shared_with = nullptr;  // whose ranks update the rest; nobody: null
+  std::vector<at::Tensor> copies = {};        // of params in the model's type; undefined: params are the model's
+  std::vector<std::vector<Part>> parts = {};  // which of its elements belong to which parameter
+  comm::Group* shared_with = nullptr;         // whose ranks update the rest; nobody: null
 };
 
 class Updater {
@@ -35,14 +35,17 @@ class Updater {
   explicit Updater(const config::Resolved& config);
 
   // State that was there is gone: take it out before, and put it in again.
-  void use(UpdateTargets targets);
+  void use(UpdateTargets targets, ParameterGroups groups);
 
   // Waits for the gradients. Whether the weights changed, as far as is known here: a device may leave it out later.
   bool update(Reducer& reducer, int64_t step);
 
   double loss_scale() const { return scaler_.scale(); }
+  // Of the config's own group, and of all.
   double lr() const;
+  std::vector<double> lrs() const;
   void set_lr(double lr);
+  void set_lrs(const std::vector<double>& lrs);
   double grad_norm() const { return norm_.value() / norm_scale_; }
   int64_t num_skipped() const { return num_skipped_ + (optimizer_ ? optimizer_->num_left_out() : 0); }
 
@@ -56,6 +59,7 @@ class Updater {
 
  private:
   void make_optimizer();
+  void add_slices(size_t bucket, std::vector<optim::ParamGroup>& groups);
   void follow_schedule();
   bool update_whole(Reducer& reducer, int64_t step);
   bool update_as_they_come(Reducer& reducer);
@@ -65,6 +69,8 @@ class Updater {
   const config::Resolved& config_;
   const optim::Schedule schedule_;
   UpdateTargets targets_;
+  ParameterGroups groups_;
+  std::vector<std::vector<std::pair<size_t, size_t>>> slices_;  // by bucket: group and place in it, one after the other
   std::optional<optim::Optimizer> optimizer_;
   optim::LossScaler scaler_;
   GradientNorm norm_;

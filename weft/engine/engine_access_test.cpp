@@ -1,0 +1,186 @@
+// Parameters with numbers of their own, parameters that are frozen and unfrozen on the way, and parameters seen whole.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/full_like.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/ranks.h"
+#include "weft/base/error.h"
+#include "weft/engine/engine_test_impl.h"
+
+namespace weft {
+namespace {
+
+constexpr const char* kStages[] = {R"(, "weft": {"shard_update": false})",
+                                   R"(, "zero_optimization": {"stage": 1, "reduce_bucket_size": 200})",
+                                   R"(, "zero_optimization": {"stage": 2}, "weft": {"common_parameters": false})",
+                                   R"(, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true})"};
+
+void on_ranks(int size, const std::function<void(const World&)>& body) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(size, [&](test::RankContext& ctx) { body(world(run, ctx.rank(), size)); });
+}
+
+void expect_misuse(const std::function<void()>& what, const std::string& part) {
+  try {
+    what();
+    ADD_FAILURE() << "allowed: " << part;
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+void step(Engine& engine, const Model& model, int64_t sample) {
+  engine.backward(model.loss(sample));
+  engine.step();
+}
+
+// --- Groups ------------------------------------------------------------------------------------------------------------
+
+TEST(EngineGroups, HaveRatesAndDecaysOfTheirOwn) {
+  for (const char* more : kStages) {
+    on_ranks(2, [&](const World& here) {
+      Model model;
+      auto config = settings(2, 1, more);
+      const EngineOptions options{.groups = {parameters_like("sec*", {.lr = 0}), vectors({.weight_decay = 0})}};
+      Engine engine(model.tensors(), config, here, options);
+      EXPECT_EQ(engine.get_lrs(), (std::vector<double>{0, 0.01, 0.01}));
+      const at::Tensor second = model.second.detach().clone(), first = model.first.detach().clone();
+      for (int64_t i = 0; i < 3; ++i) step(engine, model, i);
+      EXPECT_TRUE(model.second.detach().equal(second)) << "a rate of 0: " << more;
+      EXPECT_FALSE(model.first.detach().equal(first));
+      engine.set_lr(0.5);
+      EXPECT_EQ(engine.get_lrs(), (std::vector<double>{0.5, 0.5, 0.5}));
+      step(engine, model, 3);
+      EXPECT_FALSE(model.second.detach().equal(second));
+    });
+  }
+}
+
+TEST(EngineGroups, ChangeNoBitOfAStage) {
+  std::vector<at::Tensor> expected;
+  for (const char* more : {kStages[0], kStages[1], kStages[2]}) {
+    std::vector<std::vector<at::Tensor>> got(3);
+    on_ranks(3, [&](const World& here) {
+      Model model;
+      Engine engine(model.tensors(), settings(3, 2, more), here,
+                    {.groups = {vectors({.weight_decay = 0}), parameters_like("second", {.lr = 0.2})}});
+      for (int64_t i = 0; i < 8; ++i) step(engine, model, 3 * i + here.rank);
+      for (const auto& [name, tensor] : model.tensors().parameters)
+        got[static_cast<size_t>(here.rank)].push_back(tensor.detach().clone());
+    });
+    if (expected.empty()) expected = got[0];
+    for (const auto& one : got) {
+      for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(one[i].equal(expected[i])) << more << i;
+    }
+  }
+}
+
+TEST(EngineGroups, WithNothingInThemAreRefused) {
+  Model model;
+  expect_misuse(
+      [&] {
+        Engine(model.tensors(), settings(1, 1), world(fresh_run(), 0, 1), {.groups = {parameters_like("*.bias", {})}});
+      },
+      "the group of parameters like '*.bias' has nothing in it");
+}
+
+TEST(EngineGroups, ThatDifferBetweenRanksAreRefused) {
+  on_ranks(2, [&](const World& here) {
+    Model model;
+    const GroupNumbers numbers{.lr = here.rank == 0 ? 0.1 : 0.2};
+    expect_misuse([&] { Engine(model.tensors(), settings(2, 1), here, {.groups = {vectors(numbers)}}); }, "lr 0.2");
+  });
+}
+
+// --- Frozen, and not ---------------------------------------------------------------------------------------------------
+
+TEST(EngineFreezing, ParametersMayBeFrozenAndUnfrozenBetweenSteps) {
+  for (const char* more : kStages) {
+    on_ranks(2, [&](const World& here) {
+      Model model;
+      model.second.set_requires_grad(false);
+      Engine engine(model.tensors(), settings(2, 1, more), here);
+      const auto now = [](const at::Tensor& tensor) { return tensor.detach().clone(); };
+      const at::Tensor at_start = now(model.second);
+      for (int64_t i = 0; i < 3; ++i) step(engine, model, 2 * i + here.rank);
+      EXPECT_TRUE(now(model.second).equal(at_start)) << more;
+      model.second.set_requires_grad(true);
+      model.bias.set_requires_grad(false);
+      const at::Tensor bias = now(model.bias);
+      for (int64_t i = 3; i < 6; ++i) step(engine, model, 2 * i + here.rank);
+      EXPECT_FALSE(now(model.second).equal(at_start)) << "trained from now on: " << more;
+      EXPECT_TRUE(now(model.bias).equal(bias)) << "and this one no longer";
+      model.bias.set_requires_grad(true);
+      step(engine, model, 12 + here.rank);
+      EXPECT_FALSE(now(model.bias).equal(bias));
+      for (const auto& [name, tensor] : model.tensors().parameters) {
+        const at::Tensor other = now(tensor);
+        here.group->broadcast(other, 0);
+        EXPECT_TRUE(other.equal(now(tensor))) << name << more;
+      }
+    });
+  }
+}
+
+TEST(EngineFreezing, NotInTheMiddleOfAStep) {
+  Model model;
+  Engine engine(model.tensors(), settings(1, 2), world(fresh_run(), 0, 1));
+  step(engine, model, 0);
+  model.bias.set_requires_grad(false);
+  expect_misuse([&] { step(engine, model, 1); }, "in the middle of a step");
+}
+
+// --- Seen whole --------------------------------------------------------------------------------------------------------
+
+TEST(EngineAccess, EverythingIsSeenWholeAndCanBeSet) {
+  for (const char* more : kStages) {
+    on_ranks(3, [&](const World& here) {
+      Model model;
+      Engine engine(model.tensors(), settings(3, 1, more), here);
+      for (int64_t i = 0; i < 2; ++i) step(engine, model, i);
+      engine.backward(model.loss(2));
+      const at::Tensor grad = engine.full_grad(model.first);
+      EXPECT_EQ(grad.sizes(), model.first.sizes());
+      EXPECT_GT(grad.abs().sum().item<float>(), 0);
+      engine.set_full_grad(model.second, at::full_like(engine.full_grad(model.second), 0));
+      engine.step();
+      const at::Tensor moments = engine.full_state(model.first, "exp_avg");
+      EXPECT_TRUE(at::allclose(engine.full_param(model.first), model.first.detach().to(at::kFloat), 1e-2, 1e-2))
+          << more;
+      engine.set_full_state(model.first, "exp_avg", moments * 2);
+      EXPECT_TRUE(engine.full_state(model.first, "exp_avg").equal(moments * 2)) << more;
+      engine.set_full_param(model.bias, at::full_like(model.bias.detach(), 0.5));
+      EXPECT_EQ(model.bias.detach().to(at::kFloat).sum().item<float>(), 20);
+      EXPECT_EQ(engine.full_param(model.bias).sum().item<float>(), 20);
+      engine.backward(model.loss(3));
+      EXPECT_TRUE(engine.step().updated);
+      EXPECT_NE(engine.full_param(model.bias).sum().item<float>(), 20) << "and training goes on from there";
+    });
+  }
+}
+
+TEST(EngineAccess, GradientsAreTheMeanOverRanks) {
+  on_ranks(2, [&](const World& here) {
+    Model model, alone;
+    Engine engine(model.tensors(), settings(2, 1, kStages[1]), here);
+    engine.backward(model.loss(here.rank));
+    ((alone.loss(0) + alone.loss(1)) / 2).backward();
+    EXPECT_TRUE(at::allclose(engine.full_grad(model.second), alone.second.grad(), 1e-5, 1e-7));
+    engine.step();
+  });
+}
+
+TEST(EngineAccess, WhatIsNotThereIsSaid) {
+  Model model;
+  Engine engine(model.tensors(), settings(1, 1), world(fresh_run(), 0, 1));
+  expect_misuse([&] { engine.full_grad(model.first); }, "no gradient");
+  expect_misuse([&] { engine.full_param(model.first.detach()); }, "no parameter of the model");
+  step(engine, model, 0);
+  expect_misuse([&] { engine.full_state(model.first, "momentum"); }, "ask for 'exp_avg', 'exp_avg_sq'");
+  expect_misuse([&] { engine.set_full_param(model.bias, model.first.detach()); }, "960");
+}
+
+}  // namespace
+}  // namespace weft
