@@ -49,7 +49,7 @@ Flat cloned(const Flat& flat) { return {flat.param.clone(), flat.grad.clone()}; 
 
 // The part [first, end) of the flat buffer as a slice.
 FlatSlice part(const Flat& flat, int64_t first, int64_t end) {
-  FlatSlice out = {.name = cat("at_", first),
+  FlatSlice out = {.name = cat(first, "_to_", end),
                    .param = flat.param.narrow(0, first, end - first),
                    .grad = flat.grad.narrow(0, first, end - first)};
   for (int64_t i = 0; i < 3; ++i) {

@@ -7,6 +7,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <set>
 
 #include "weft/base/check.h"
 #include "weft/base/error.h"
@@ -31,6 +32,14 @@ void check_slice(const FlatSlice& slice) {
   WEFT_CHECK(slice.param.is_contiguous());
   check_beside(slice.grad, slice.param);
   if (slice.copy.defined()) check_beside(slice.copy, slice.param);
+}
+
+// Two slices of one name would be one in a saved state.
+void check_names(const std::vector<ParamGroup>& groups) {
+  std::set<std::string_view> names;
+  for (const ParamGroup& group : groups) {
+    for (const FlatSlice& slice : group.slices) WEFT_CHECK(names.insert(slice.name).second);
+  }
 }
 
 bool is_lamb(const UpdateSettings& settings) { return std::holds_alternative<LambSettings>(settings); }
@@ -125,6 +134,7 @@ Optimizer::Group Optimizer::made_of(ParamGroup group) {
 Optimizer::Optimizer(std::vector<ParamGroup> groups, AddOverRanks add)
     : add_(std::move(add)), step_(at::zeros({}, at::kLong)) {
   const at::NoGradGuard no_grad;
+  check_names(groups);
   for (ParamGroup& group : groups) groups_.push_back(made_of(std::move(group)));
 }
 

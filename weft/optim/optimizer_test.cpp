@@ -118,15 +118,6 @@ TEST(Optimizer, AResumedOneGoesOnWithTheSameBits) {
   }
 }
 
-TEST(Optimizer, GroupsHaveTheirOwnSettings) {
-  const FlatSlice fast = slice_of(64, "fast"), still = slice_of(64, "still");
-  const at::Tensor before = still.param.clone(), moved = fast.param.clone();
-  Optimizer optimizer({{AdamSettings{.lr = 0.1}, {fast}}, {AdamSettings{.lr = 0}, {still}}});
-  optimizer.step();
-  EXPECT_TRUE(at::equal(still.param, before));
-  EXPECT_FALSE(at::equal(fast.param, moved));
-}
-
 TEST(Optimizer, NamesItsState) {
   const auto names = [](const UpdateSettings& settings) {
     std::vector<std::string> out;
