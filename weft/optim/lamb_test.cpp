@@ -235,6 +235,7 @@ TEST(Lamb, RefusesPiecesThatDoNotFit) {
   EXPECT_THROW(with({{0, 5, 0}, {4, 5, 1}}), Error) << "overlapping";
   EXPECT_THROW(with({{0, kTotal + 1, 0}}), Error) << "past the end";
   EXPECT_THROW(with({{3, 0, 0}}), Error) << "empty";
+  EXPECT_THROW(Optimizer({{settings_for(), {part(flat, 0, 0)}}}), Error) << "nobody says how many there are";
 }
 
 TEST(Lamb, AGradientThatIsNotFiniteShowsInItsParameterAlone) {

@@ -56,6 +56,7 @@ void check_pieces(const FlatSlice& slice, int64_t num_parameters) {
 
 // Sums over ranks need one device, also where a rank has no piece: an empty slice says which.
 void check_lamb(const ParamGroup& group) {
+  WEFT_CHECK(group.num_parameters > 0);
   WEFT_CHECK(!group.slices.empty());
   for (const FlatSlice& slice : group.slices) {
     check_pieces(slice, group.num_parameters);
