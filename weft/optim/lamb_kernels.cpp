@@ -78,10 +78,10 @@ const double* take(ExactSum& sum, const double* from) {
 
 void add_over_ranks(std::vector<Sums>& sums, const AddOverRanks& add) {
   const at::Tensor sent = at::zeros({static_cast<int64_t>(sums.size() * 2 * kNumSent)}, at::kDouble);
-  double* into = sent.mutable_data_ptr<double>();
+  auto* into = sent.mutable_data_ptr<double>();
   for (Sums& each : sums) into = put(each.directions, put(each.parameters, into));
   add(sent);
-  const double* from = sent.const_data_ptr<double>();
+  const auto* from = sent.const_data_ptr<double>();
   for (Sums& each : sums) from = take(each.directions, take(each.parameters, from));
 }
 
