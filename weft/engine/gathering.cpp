@@ -14,8 +14,12 @@ std::vector<at::Tensor> flats_of(const memory::FlatBuckets& buckets) {
 
 }  // namespace
 
-Gathering::Gathering(comm::Group& group, const memory::FlatBuckets& buckets, Bring how)
-    : group_(group), buckets_(buckets), how_(how), flights_(static_cast<size_t>(buckets.size())) {
+Gathering::Gathering(std::vector<comm::Group*> lanes, const memory::FlatBuckets& buckets, Bring how)
+    : lanes_(std::move(lanes)),
+      group_(*lanes_.front()),
+      buckets_(buckets),
+      how_(how),
+      flights_(static_cast<size_t>(buckets.size())) {
   if (how_ != Bring::kLazily) return;
   gate_ = std::make_unique<Gate>(flats_of(buckets), [this](int bucket) { wait_for(bucket); });
 }
@@ -45,7 +49,8 @@ void Gathering::start() {
     const at::Tensor& whole = buckets_.parameters(bucket);
     auto& flight = flights_[static_cast<size_t>(bucket)];
     flight.started_ns = now_ns();
-    flight.work = group_.start(comm::all_gather(memory::slice_of(whole, group_.rank(), group_.world()), whole));
+    comm::Group& lane = *lanes_[static_cast<size_t>(bucket) % lanes_.size()];
+    flight.work = lane.start(comm::all_gather(memory::slice_of(whole, group_.rank(), group_.world()), whole));
     flight.under_way = true;
     ++totals_.num_collectives;
     totals_.sent_bytes += static_cast<int64_t>(whole.nbytes()) / group_.world() * (group_.world() - 1);

@@ -24,7 +24,8 @@ enum class Bring { kNone, kCommon, kAtOnce, kLazily };
 
 class Gathering {
  public:
-  Gathering(comm::Group& group, const memory::FlatBuckets& buckets, Bring how);
+  // Lanes are groups of the same ranks that take buckets in turn. Requires: at least one.
+  Gathering(std::vector<comm::Group*> lanes, const memory::FlatBuckets& buckets, Bring how);
 
   // All ranks have ended backward: nobody reads parameters, and what was gathered before is there.
   void before_update();
@@ -41,7 +42,8 @@ class Gathering {
   void start();
   void wait_for(int bucket);
 
-  comm::Group& group_;
+  const std::vector<comm::Group*> lanes_;
+  comm::Group& group_;  // the first of them
   const memory::FlatBuckets& buckets_;
   const Bring how_;
   struct Flight {

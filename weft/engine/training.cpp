@@ -37,14 +37,28 @@ NamedTensors copy_of(NamedTensors tensors) {
   return tensors;
 }
 
-// A network has two ends and a way between: two collectives at once keep it full. Memory has not.
-std::vector<std::shared_ptr<comm::Group>> lanes_of(const World& world) {
-  std::vector<std::shared_ptr<comm::Group>> lanes = {world.group};
-  if (world.size == 1 || world.group->transport() != "gloo") return lanes;
+// Groups of the same ranks that take collectives in turn. A network has two ends and a way between: two at once keep it full.
+// Gathers have lanes that the user's own collectives do not wait behind. Memory needs neither.
+struct Lanes {
+  std::vector<std::shared_ptr<comm::Group>> reduce, gather;
+};
+
+Lanes lanes_of(const World& world) {
+  const std::string_view transport = world.group->transport();
   std::vector<int> all(static_cast<size_t>(world.size));
   std::iota(all.begin(), all.end(), 0);
-  lanes.push_back(world.group->split(all, "second lane"));
-  return lanes;
+  if (world.size > 1 && transport == "gloo") {
+    const auto second = world.group->split(all, "second lane");
+    return {{world.group, second}, {second, world.group->split(all, "third lane")}};
+  }
+  if (world.size > 1 && transport == "nccl") return {{world.group}, {world.group->split(all, "gathers")}};
+  return {{world.group}, {world.group}};
+}
+
+std::vector<comm::Group*> pointers(const std::vector<std::shared_ptr<comm::Group>>& groups) {
+  std::vector<comm::Group*> out;
+  for (const auto& group : groups) out.push_back(group.get());
+  return out;
 }
 
 }  // namespace
@@ -63,7 +77,9 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   plan_.emplace(make_plan(in_precision(table, config_), plan_options(config_, *world_.group, device_)));
   check_agreement(*world_.group, describe(*plan_, what_must_agree()), device_);
   broadcast_model(*world_.group, model_);
-  lanes_ = lanes_of(world_);
+  Lanes lanes = lanes_of(world_);
+  reduce_lanes_ = std::move(lanes.reduce);
+  gather_lanes_ = std::move(lanes.gather);
   wants_tuning_ = config_.weft.bucket == config::BucketSizes::kAuto && world_.size > 1 && plan_->options.overlap;
   step_began_ns_ = now_ns();
   lay_out(plan_->table, plan_->options.layout);
@@ -170,7 +186,7 @@ void Training::make_buckets() {
   buckets->lay_in();
   if (reducer_) add_to(replaced_, reducer_->totals());
   if (gathering_) add_to(replaced_, gathering_->totals());
-  gathering_ = std::make_unique<Gathering>(*world_.group, *buckets, bring_of(config_, *plan_));
+  gathering_ = std::make_unique<Gathering>(pointers(gather_lanes_), *buckets, bring_of(config_, *plan_));
   buckets_ = std::move(buckets);
 }
 
@@ -189,9 +205,7 @@ void Training::make_reducer() {
   std::vector<int> num_arrivals;
   if (reducer_) num_arrivals = reducer_->log().num_arrivals;
   for (int& count : num_arrivals) count = std::max(count, 1);
-  std::vector<comm::Group*> lanes;
-  for (const auto& lane : lanes_) lanes.push_back(lane.get());
-  reducer_ = std::make_unique<Reducer>(std::move(lanes), *buckets_, settings, std::move(num_arrivals));
+  reducer_ = std::make_unique<Reducer>(pointers(reduce_lanes_), *buckets_, settings, std::move(num_arrivals));
 }
 
 UpdateTargets Training::update_targets() const {

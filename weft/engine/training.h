@@ -103,7 +103,7 @@ class Training {
   std::optional<plan::Plan> plan_;
   std::unique_ptr<memory::FlatBuckets> buckets_;
   std::vector<at::Tensor> masters_;  // by bucket: this rank's part in fp32, where the model is narrower
-  std::vector<std::shared_ptr<comm::Group>> lanes_;
+  std::vector<std::shared_ptr<comm::Group>> reduce_lanes_, gather_lanes_;
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<Gathering> gathering_;
   std::unique_ptr<GradientHooks> hooks_;
