@@ -93,13 +93,13 @@ def write_init(o: argparse.Namespace, path: pathlib.Path) -> None:
     save_file(Gpt(GptShape(**shape_of(o))).state_dict(), path)
 
 
-def matmul_gflops(o: argparse.Namespace) -> float:
-    """The limit: the best of several plain fp32 matrix products, large enough to be limited by arithmetic."""
+def matmul_gflops(o: argparse.Namespace, dtype: str = "float32") -> float:
+    """The limit: the best of several plain matrix products, large enough to be limited by arithmetic."""
     import torch
 
     torch.set_num_threads(o.threads)
     size = 1536 if o.device == "cpu" else 8192
-    a, b = torch.randn(size, size, device=o.device), torch.randn(size, size, device=o.device)
+    a, b = (torch.randn(size, size, device=o.device, dtype=getattr(torch, dtype)) for _ in range(2))
     best = 0.0
     for _ in range(8):
         start = time.perf_counter()

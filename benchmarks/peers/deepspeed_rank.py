@@ -35,7 +35,7 @@ import torch  # noqa: E402
 from deepspeed.accelerator import get_accelerator  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from benchmarks.peers.rank import TYPES, Step, device_of, leave, load_model, train  # noqa: E402
+from benchmarks.peers.rank import TYPES, Step, backend_of, device_of, leave, load_model, train  # noqa: E402
 
 MASTERS = ("single_partition_of_fp32_groups", "fp32_partitioned_groups_flat", "fp32_groups")  # of stages 1 and 2, 3, 0
 
@@ -120,7 +120,7 @@ def main(job: dict) -> None:
     torch.set_num_threads(1)
     device = device_of(job)
     os.environ["LOCAL_RANK"] = str(device.index or 0)  # DeepSpeed chooses its device by it
-    deepspeed.init_distributed(dist_backend="gloo", verbose=False)
+    deepspeed.init_distributed(dist_backend=backend_of(device), verbose=False)
     if job.get("precision") == "fp16" and device.type == "cpu":
         get_accelerator().is_fp16_supported = lambda: True
     model = load_model(job).to(TYPES[job.get("precision", "fp32")])

@@ -4,7 +4,7 @@ A rank is given its job as one JSON object, its place in the world in the variab
 
     shape, init, steps, seed, lr, micro_batch   the work; tokens are those of `weft train --data random`
     out                                         where rank 0 leaves the fields of `weft train --json` that the benchmarks read
-    device                                      "cpu" (default) or "cuda"; several ranks on one GPU meet over Gloo
+    device                                      "cpu" (default) or "cuda"; ranks that share a GPU meet over Gloo, others over NCCL
     precision                                   "fp32" (default), "bf16", "fp16"
     loss_type                                   "model" (default): the loss has the type of the logits, as in examples/gpt; "fp32": they are cast
 """
@@ -56,6 +56,11 @@ def device_of(job: dict) -> torch.device:
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     torch.cuda.set_device(device)
     return device
+
+
+def backend_of(device: torch.device) -> str:
+    """NCCL wants a GPU for each rank."""
+    return "nccl" if device.type == "cuda" and int(os.environ.get("WORLD_SIZE", "1")) <= torch.cuda.device_count() else "gloo"
 
 
 def load_model(job: dict) -> Losses:

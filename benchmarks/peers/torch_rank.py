@@ -28,7 +28,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compr
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from benchmarks.peers.rank import TYPES, Losses, Step, device_of, leave, load_model, train  # noqa: E402
+from benchmarks.peers.rank import TYPES, Losses, Step, backend_of, device_of, leave, load_model, train  # noqa: E402
 from tests.reference.gpt import fused_adamw  # noqa: E402
 
 
@@ -82,8 +82,8 @@ def step_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer, device: to
 
 def main(job: dict) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
     device = device_of(job)
+    dist.init_process_group(backend_of(device))
     model = wrapped(load_model(job).to(device), job)
     optimizer = fused_adamw(model, job["lr"])
     train(job, device, step_of(model, optimizer, device, job.get("precision", "fp32")))
