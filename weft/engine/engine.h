@@ -3,8 +3,8 @@
 //
 //   auto world  = weft::init();
 //   auto engine = weft::initialize(model, "ds_config.json", world);
-//   for (...) {
-//     auto loss = model->forward(batch);
+//   for (auto& batch : engine.loader(dataset)) {
+//     auto loss = model->forward(batch.data, batch.target);
 //     engine.backward(loss);
 //     engine.step();                    // updates the weights on the accumulation boundary
 //   }
@@ -27,6 +27,7 @@
 
 #include "weft/comm/world.h"
 #include "weft/config/resolved.h"
+#include "weft/data/shard.h"
 #include "weft/engine/model_tensors.h"
 #include "weft/engine/param_groups.h"
 #include "weft/plan/plan.h"
@@ -35,6 +36,9 @@ namespace weft {
 
 namespace engine {
 class Training;
+}
+namespace data {
+class Loader;
 }
 
 // What one call of step() did.
@@ -70,6 +74,21 @@ struct EngineOptions {
       {};  // to find parameters that were added later; initialize() knows how
 };
 
+// Which samples engine.loader() gives, and how they are read. The same on all ranks.
+struct LoadOptions {
+  int64_t epoch = 0;
+  int64_t seed = 0;
+  bool shuffle = true;
+  // Samples that the ranks cannot share equally are left out; false: the first ones come twice, so that none runs short.
+  bool drop_last = true;
+  // Whether an epoch's last batch is left out where it is not full; absent: as "dataloader_drop_last" says.
+  std::optional<bool> drop_partial = {};
+  // Goes on where loader.state() was taken, also with another world; `epoch` is the state's then.
+  std::optional<data::SamplerState> resume = {};
+  int64_t num_threads = 1;  // that read ahead; 0: batches are read when asked for
+  int64_t depth = 2;        // batches finished or under way, at most
+};
+
 class Engine {
  public:
   Engine(engine::ModelTensors model, config::Resolved config, World world, EngineOptions options = {});
@@ -83,6 +102,12 @@ class Engine {
   void backward(const at::Tensor& loss);
   // On the boundary: waits for the reduction, clips, updates, forgets the gradients. Elsewhere: counts.
   StepInfo step();
+  // Batches of train_micro_batch_size_per_gpu samples, equally many on all ranks, no sample on two of them (data::Loader).
+  // They lie where the dataset puts them: whoever trains on a device moves them. Needs weft/engine/loading.h, as in
+  // weft/weft.h.
+  template <typename Dataset>
+  data::Loader loader(std::shared_ptr<Dataset> dataset, const LoadOptions& options = {}) const;
+
   // Whether the next step() updates the weights.
   bool is_gradient_accumulation_boundary() const;
   // Drops the gradients of the step so far.
