@@ -2,6 +2,7 @@
 
 #include "weft/base/env.h"
 #include "weft/config/reading.h"
+#include "weft/engine/settings.h"
 #include "weft/engine/training.h"
 
 namespace weft {
@@ -20,6 +21,11 @@ void Engine::zero_grad() { it_->zero_grad(); }
 
 Engine::NoSync::NoSync(Engine& engine) : engine_(engine) { engine_.it_->hold_back(1); }
 Engine::NoSync::~NoSync() { engine_.it_->hold_back(-1); }
+
+Autocast Engine::autocast() const {
+  const auto dtype = engine::autocast_type(it_->config());
+  return dtype ? Autocast(it_->device().type(), *dtype) : Autocast();
+}
 
 double Engine::get_global_grad_norm() const { return it_->updater().grad_norm(); }
 double Engine::get_lr() const { return it_->updater().lr(); }

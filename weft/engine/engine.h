@@ -28,6 +28,7 @@
 #include "weft/comm/world.h"
 #include "weft/config/resolved.h"
 #include "weft/data/shard.h"
+#include "weft/engine/autocast.h"
 #include "weft/engine/model_tensors.h"
 #include "weft/engine/param_groups.h"
 #include "weft/plan/plan.h"
@@ -125,6 +126,9 @@ class Engine {
     Engine& engine_;
   };
   [[nodiscard]] NoSync no_sync() { return NoSync(*this); }
+
+  // For forward, as "torch_autocast" says; without effect where that is not enabled.
+  [[nodiscard]] Autocast autocast() const;
 
   // Of the last update, before clipping; 0 before the first, and without gradient_clipping, which alone needs it. Waits
   // for the device.

@@ -66,6 +66,10 @@ void check_supported(const config::Resolved& config) {
     refuse("this version of weft keeps master weights in fp32", "\"bf16_master_weights_and_grads\": true",
            "leave \"bf16_master_weights_and_grads\" out");
   }
+  if (autocast_type(config) == at::kHalf) {
+    refuse("this version of weft has no loss scale for autocast in fp16", "\"torch_autocast\": {\"dtype\": \"fp16\"}",
+           "set \"dtype\": \"bf16\", or enable \"fp16\" instead");
+  }
 }
 
 void check_types(const plan::ParameterTable& table, const config::Resolved& config) {
@@ -97,6 +101,16 @@ void convert_the_rest(const ModelTensors& model, const config::Resolved& config)
   for (const auto& [name, tensor] : model.buffers) {
     if (tensor.is_floating_point()) tensor.set_data(tensor.to(type));
   }
+}
+
+std::optional<at::ScalarType> autocast_type(const config::Resolved& config) {
+  if (!config.torch_autocast.enabled) return std::nullopt;
+  switch (config.torch_autocast.dtype.value_or(config::Dtype::kBf16)) {
+    case config::Dtype::kFp16: return at::kHalf;
+    case config::Dtype::kBf16: return at::kBFloat16;
+    case config::Dtype::kFp32: break;
+  }
+  return std::nullopt;
 }
 
 plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group& group, at::Device device) {
@@ -144,6 +158,8 @@ std::vector<plan::SharedSetting> shared_settings(const config::Resolved& config)
   add("gradient_allreduce_op", std::string(to_text(config.gradient_allreduce_op)));
   add("optimizer.type", config.optimizer.type.value_or("none"));
   add("weft.bucket", std::string(to_text(config.weft.bucket)));
+  const auto narrow = autocast_type(config);
+  add("torch_autocast", narrow ? c10::toString(*narrow) : "none");
   add("zero_optimization.contiguous_gradients", cat(config.zero_optimization.contiguous_gradients));
   add("scheduler.type", config.scheduler.type.value_or("none"));
   add_arguments(out, "optimizer", config.optimizer.params);

@@ -1,6 +1,7 @@
 // What of a config the engine reads, in the engine's own terms. Pure functions. Failure: Error(kInput).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "weft/config/resolved.h"
@@ -19,6 +20,9 @@ void check_types(const plan::ParameterTable& table, const config::Resolved& conf
 plan::ParameterTable in_precision(const plan::ParameterTable& table, const config::Resolved& config);
 // What has no place in buckets, frozen parameters and buffers, in that type too.
 void convert_the_rest(const ModelTensors& model, const config::Resolved& config);
+
+// What forward is to compute in where it may; absent: in the model's types. Without a "dtype", bf16.
+std::optional<at::ScalarType> autocast_type(const config::Resolved& config);
 
 // With what the ranks' transport can do.
 plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group& group, at::Device device);

@@ -36,6 +36,7 @@ class Training {
   const World& world() const { return world_; }
   const config::Resolved& config() const { return config_; }
   const plan::Plan& plan() const { return *plan_; }
+  at::Device device() const { return device_; }
   Updater& updater() { return updater_; }
   int64_t global_steps() const { return global_steps_; }
   int64_t micro_steps() const { return micro_steps_; }

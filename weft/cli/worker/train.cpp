@@ -239,6 +239,7 @@ at::Tensor Training::forward(const at::Tensor& rows) {
 }
 
 at::Tensor Training::loss_of(const at::Tensor& rows) {
+  const Autocast region = engine_->autocast();
   return model_.loss(rows.slice(1, 0, o_.seq), rows.slice(1, 1, o_.seq + 1));
 }
 
