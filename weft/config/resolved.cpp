@@ -57,6 +57,11 @@ std::string_view to_text(ReduceEach value) {
   return kTexts[static_cast<size_t>(value)];
 }
 
+std::string_view to_text(Compress value) {
+  constexpr std::string_view kTexts[] = {"none", "int8"};
+  return kTexts[static_cast<size_t>(value)];
+}
+
 Resolved make_resolved(std::span<const Value> values) {
   Resolved r;
   take(values[0], r.train_batch_size);
@@ -190,9 +195,10 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[310], r.weft.common_parameters);
   take(values[311], r.weft.lazy_gather);
   take(values[312], r.weft.reduce_each, 3);
-  take(values[313], r.weft.deadline_s);
-  take(values[314], r.weft.save_every_steps);
-  take(values[315], r.weft.keep_saves);
+  take(values[313], r.weft.compress, 2);
+  take(values[314], r.weft.deadline_s);
+  take(values[315], r.weft.save_every_steps);
+  take(values[316], r.weft.keep_saves);
   return r;
 }
 

@@ -47,6 +47,9 @@ std::string_view to_text(BucketSizes value);
 enum class ReduceEach { kAuto, kMicroStep, kStep };
 std::string_view to_text(ReduceEach value);
 
+enum class Compress { kNone, kInt8 };
+std::string_view to_text(Compress value);
+
 // Where parameter shards live. Stage 3.
 struct OffloadParam {
   OffloadDevice device = OffloadDevice::kNone;  // Memory that holds the shards.
@@ -251,6 +254,7 @@ struct WeftSettings {
   bool common_parameters = true;  // Ranks that share a host's memory share one copy of the parameters: there is nothing to gather. False: a copy for each rank, for models that write into their parameters by themselves.
   bool lazy_gather = true;  // Updated parameters are gathered behind the next forward, which waits for those it touches; false: step() waits for all.
   ReduceEach reduce_each = ReduceEach::kAuto;  // When gradients are reduced in stages 0 and 1; auto: every micro-step where ranks share a host's memory, as stage 2 does, so that stages have the same bits; else once a step, which sends less.
+  Compress compress = Compress::kNone;  // int8: gradients travel as 8-bit numbers with a scale for each 256; what rounding leaves over is added in the next step. About a quarter of the bytes of fp32. Needs shard_update, or stage 1 or 2.
   double deadline_s = 600.0;  // Seconds a collective may take before the rank that is missing is named and the run ends.
   std::optional<int64_t> save_every_steps = {};  // Save a checkpoint every so many steps.
   int64_t keep_saves = 2;  // Checkpoints kept; older ones are pruned.

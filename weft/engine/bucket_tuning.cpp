@@ -82,7 +82,7 @@ TunedBuckets tune(comm::Group& group, const plan::Plan& plan, const ReadyLog& lo
   const size_t num_gradients = plan.layout.ready_order.size();
   out.link = {.latency_s = times_s[num_gradients + 1], .bytes_per_s = 1 / times_s[num_gradients + 2]};
   plan::TuningInput input = input_of(plan, times_s, times_s[num_gradients]);
-  input.bytes_per_element = static_cast<int64_t>(c10::elementSize(wire));
+  input.bytes_per_element = plan.options.compress ? 1 : static_cast<int64_t>(c10::elementSize(wire));
   input.link = out.link;
   const plan::Tuning best = tune_buckets(input);
   // The same numbers give the same cut everywhere; rank 0's is taken all the same, so that no rounding can part the ranks.

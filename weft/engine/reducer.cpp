@@ -52,6 +52,8 @@ Reducer::Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, 
       in_buffer_(static_cast<size_t>(buckets.num_buffers()), -1),
       has_sum_(static_cast<size_t>(buckets.size()), false) {
   WEFT_CHECK(buckets.num_buffers() == buckets.size() || (settings_.add_up && !settings_.contiguous));
+  WEFT_CHECK(!settings_.int8 || (settings_.scatter && !settings_.wire));
+  if (settings_.int8) int8_.emplace(group_.world(), buckets.size());
   for (int bucket = 0; bucket < buckets_.size(); ++bucket) {
     const at::Tensor inside = reduced(buckets_.gradients(bucket));
     results_.push_back(settings_.add_up ? at::zeros_like(inside) : inside);
@@ -145,13 +147,19 @@ void Reducer::start(int bucket) {
 
 void Reducer::send(int bucket, const at::Tensor& data) {
   auto& flight = flights_[static_cast<size_t>(bucket)];
+  const comm::Collective call = collective(bucket, data);
   flight.started_ns = now_ns();
-  const int64_t once_around = static_cast<int64_t>(data.nbytes()) / group_.world() * (group_.world() - 1);
+  const int64_t once_around = static_cast<int64_t>(call.input.nbytes()) / group_.world() * (group_.world() - 1);
   comm::Group& lane = *lanes_[static_cast<size_t>(bucket) % lanes_.size()];
-  flight.work = lane.start(settings_.scatter ? comm::reduce_scatter(data, reduced(data), settings_.op)
-                                             : comm::all_reduce(data, settings_.op));
+  flight.work = lane.start(call);
   ++totals_.num_collectives;
   totals_.sent_bytes += settings_.scatter ? once_around : 2 * once_around;
+}
+
+comm::Collective Reducer::collective(int bucket, const at::Tensor& data) {
+  if (int8_) return int8_->pack(bucket, data);
+  return settings_.scatter ? comm::reduce_scatter(data, reduced(data), settings_.op)
+                           : comm::all_reduce(data, settings_.op);
 }
 
 void Reducer::settle(int bucket) {
@@ -172,6 +180,7 @@ void Reducer::finish(int bucket) {
   flight.work = {};
   const at::Tensor gradients = reduced(buckets_.gradients(bucket));
   if (flight.wire.defined()) gradients.copy_(reduced(flight.wire));
+  if (int8_) int8_->unpack(bucket, gradients, settings_.op);
   if (settings_.after != 1) gradients.mul_(settings_.after);
   if (settings_.add_up) return add_up(bucket, gradients);
   if (!settings_.contiguous && !settings_.scatter) buckets_.unpack_gradients(bucket);
@@ -197,7 +206,8 @@ at::Tensor Reducer::reduced(const at::Tensor& bucket) const {
 void Reducer::record(int bucket, const Flight& flight) const {
   if (!spans_on() || group_.world() == 1) return;
   const int64_t finished_ns = flight.work.finished_ns();
-  const at::Tensor& sent = flight.wire.defined() ? flight.wire : buckets_.gradients(bucket);
+  const at::Tensor& narrow = int8_ ? int8_->packed(bucket) : flight.wire;
+  const at::Tensor& sent = narrow.defined() ? narrow : buckets_.gradients(bucket);
   record_span({.name = "reduce",
                .category = SpanCategory::kReduce,
                .bucket = bucket,

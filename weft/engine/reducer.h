@@ -26,6 +26,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/comm/group.h"
+#include "weft/engine/compression.h"
 #include "weft/memory/flat_buckets.h"
 
 namespace weft::engine {
@@ -38,6 +39,7 @@ struct ReduceSettings {
   double before = 1, after = 1;  // factors on this rank's gradient and on the result
   comm::ReduceOp op = comm::ReduceOp::kMean;
   std::optional<at::ScalarType> wire = {};  // gradients travel in this type
+  bool int8 = false;                        // or compressed; only with scatter, to sum or mean, on the CPU
 };
 
 // What one backward taught: when each parameter's gradient came and how often.
@@ -94,6 +96,7 @@ class Reducer {
   void start_full_buckets();
   void start(int bucket);
   void send(int bucket, const at::Tensor& data);
+  comm::Collective collective(int bucket, const at::Tensor& data);
   void finish(int bucket);
   void add_up(int bucket, const at::Tensor& gradients);
   void record(int bucket, const Flight& flight) const;
@@ -115,6 +118,7 @@ class Reducer {
   int next_ = 0;                     // the first bucket that has not gone
   std::vector<Flight> flights_;      // by bucket
   std::vector<at::Tensor> wires_;    // kept from step to step
+  std::optional<Compression> int8_;  // where that is how gradients travel
   std::vector<int> in_buffer_;       // by buffer: the bucket whose gradients are in it
   std::vector<at::Tensor> results_;  // by bucket
   std::vector<bool> has_sum_;        // by bucket: a backward of this step has been added

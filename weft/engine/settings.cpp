@@ -51,6 +51,20 @@ void add_arguments(std::vector<plan::SharedSetting>& out, std::string_view secti
   }
 }
 
+// Compression is of the wire alone, so whatever else would decide about it is refused.
+void check_compression(const config::Resolved& config) {
+  if (config.weft.compress == config::Compress::kNone) return;
+  const auto with = [](std::string what, std::string fix) {
+    refuse("gradients cannot be compressed like this", cat("\"compress\": \"int8\" with ", what), std::move(fix));
+  };
+  if (config.communication_data_type)
+    with("\"communication_data_type\"", "leave \"communication_data_type\" out: int8 is what travels");
+  if (config.zero_optimization.stage == 0 && !config.weft.shard_update)
+    with("\"shard_update\": false in stage 0", "leave \"shard_update\" out, or set \"stage\": 1");
+  // What is left over is in units of the loss scale it came with.
+  if (config.fp16.enabled) with("\"fp16\", whose loss scale changes between steps", "enable \"bf16\" instead");
+}
+
 }  // namespace
 
 void check_supported(const config::Resolved& config) {
@@ -66,6 +80,7 @@ void check_supported(const config::Resolved& config) {
     refuse("this version of weft keeps master weights in fp32", "\"bf16_master_weights_and_grads\": true",
            "leave \"bf16_master_weights_and_grads\" out");
   }
+  check_compression(config);
   if (autocast_type(config) == at::kHalf) {
     refuse("this version of weft has no loss scale for autocast in fp16", "\"torch_autocast\": {\"dtype\": \"fp16\"}",
            "set \"dtype\": \"bf16\", or enable \"fp16\" instead");
@@ -114,6 +129,10 @@ std::optional<at::ScalarType> autocast_type(const config::Resolved& config) {
 }
 
 plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group& group, at::Device device) {
+  if (config.weft.compress != config::Compress::kNone && !device.is_cpu()) {
+    refuse("this version of weft compresses gradients on the CPU only", cat("the model is on ", device.str()),
+           "leave \"compress\" out");
+  }
   plan::PlanOptions out = plan::options_from(config, group.world());
   const bool share_memory = device.is_cpu() && group.shares_memory() && group.world() > 1;
   const bool shares_out = out.stage >= 1 || out.shard_update;
@@ -135,6 +154,7 @@ ReduceSettings reduce_settings(const config::Resolved& config, const plan::Plan&
                      .scatter = stage >= 1,
                      .add_up = stage >= 2 || plan::adds_reduced(plan, plan.options.stage),
                      .op = comm::ReduceOp::kSum};
+  out.int8 = plan.options.compress && stage >= 1;
   if (plan.options.wire_dtype) out.wire = memory::scalar_type(*plan.options.wire_dtype);
   const bool mean = config.gradient_allreduce_op == config::ReduceOp::kMean;
   if (config.prescale_gradients) {
@@ -158,6 +178,7 @@ std::vector<plan::SharedSetting> shared_settings(const config::Resolved& config)
   add("gradient_allreduce_op", std::string(to_text(config.gradient_allreduce_op)));
   add("optimizer.type", config.optimizer.type.value_or("none"));
   add("weft.bucket", std::string(to_text(config.weft.bucket)));
+  add("weft.compress", std::string(to_text(config.weft.compress)));
   const auto narrow = autocast_type(config);
   add("torch_autocast", narrow ? c10::toString(*narrow) : "none");
   add("zero_optimization.contiguous_gradients", cat(config.zero_optimization.contiguous_gradients));

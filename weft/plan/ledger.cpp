@@ -61,6 +61,21 @@ int64_t wire_bytes(const Plan& plan) {
   });
 }
 
+// What a rank's own rounding left over.
+int64_t compress_error_bytes(const Plan& plan) {
+  int64_t bytes = 0;
+  for (const Bucket& bucket : plan.layout.gradient_buckets()) bytes += bucket.num_elements * bytes_of(Dtype::kFp32);
+  return bytes;
+}
+
+// Every bucket as it is sent and as it comes: that memory is kept from step to step.
+int64_t compressed_wire_bytes(const Plan& plan) {
+  int64_t bytes = 0;
+  for (const Bucket& bucket : plan.layout.gradient_buckets())
+    bytes += 2 * plan.layout.world * compressed_bytes(bucket.slice_elements);
+  return bytes;
+}
+
 // The whole model at most. One bucket must fit even where the setting is smaller: it is what a gather brings.
 int64_t gathered_bytes(const Plan& plan) {
   int64_t widest = 1, largest = 0;
@@ -117,6 +132,10 @@ Ledger make_ledger(const Plan& plan, int stage) {
   add(MemoryKind::kOptimizer, "optimizer state", optimizer_bytes(plan, sharing >= 1));
   add(MemoryKind::kOptimizer, "fp32 copy of the parameters", fp32_copy_bytes(plan, sharing >= 1));
   if (sharing >= 2) add(MemoryKind::kCommunication, "gradient buckets in flight", flowing_bytes(plan));
+  if (plan.options.compress && sharing >= 1 && sharing < 3) {
+    add(MemoryKind::kCommunication, "what rounding to int8 left over", compress_error_bytes(plan));
+    add(MemoryKind::kCommunication, "gradients as int8, sent and received", compressed_wire_bytes(plan));
+  }
   if (plan.layout.world > 1) add(MemoryKind::kCommunication, "the same in the type of the wire", wire_bytes(plan));
   if (sharing >= 3) add(MemoryKind::kCommunication, "gathered parameters, at most", gathered_bytes(plan));
   return ledger;

@@ -69,6 +69,14 @@ TEST(Ledger, ATypeOfTheWireNeedsBuffersOnlyWhereItDiffers) {
   EXPECT_EQ(make_ledger(make_plan(table, options), 0).bytes(MemoryKind::kCommunication), 0);
 }
 
+TEST(Ledger, CompressionKeepsWhatWasLeftOverAndWhatTravels) {
+  const ParameterTable table({{.name = "a", .shape = {1024}}});
+  PlanOptions options{.layout = {.world = 2}, .compress = true};
+  const int64_t kept = 1024 * 4, travels = 2 * 2 * (512 + 2 * 4);
+  EXPECT_EQ(make_ledger(make_plan(table, options), 1).bytes(MemoryKind::kCommunication), kept + travels);
+  EXPECT_EQ(make_ledger(make_plan(table, options), 0).bytes(MemoryKind::kCommunication), 0);
+}
+
 TEST(Ledger, GradientsInAnotherType) {
   const ParameterTable table({{.name = "a", .shape = {640}, .dtype = Dtype::kBf16}});
   const Plan plan = make_plan(table, {.layout = {.world = 2}, .gradient_dtype = Dtype::kFp32});

@@ -83,6 +83,7 @@ PlanOptions options_from(const config::Resolved& config, int world) {
           .wire_dtype = dtype_of(config.communication_data_type),
           .shard_update = config.weft.shard_update,
           .reduce_each = config.weft.reduce_each == config::ReduceEach::kMicroStep,
+          .compress = config.weft.compress == config::Compress::kInt8,
           .optimizer = cost_from(config),
           .live_elements = zero.stage3_max_live_parameters};
 }
@@ -93,6 +94,11 @@ Dtype gradient_dtype(const PlanOptions& options, const Bucket& bucket) {
 
 Dtype wire_dtype(const PlanOptions& options, const Bucket& bucket) {
   return options.wire_dtype.value_or(gradient_dtype(options, bucket));
+}
+
+int64_t compressed_bytes(int64_t slice_elements) {
+  const int64_t num_blocks = (slice_elements + kCompressBlock - 1) / kCompressBlock;
+  return slice_elements + num_blocks * bytes_of(Dtype::kFp32);
 }
 
 int effective_stage(const Plan& plan, int stage) {

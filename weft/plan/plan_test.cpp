@@ -24,6 +24,7 @@ TEST(Plan, TakesItsOptionsFromAConfig) {
   config.communication_data_type = config::Dtype::kFp16;
   config.data_types.grad_accum_dtype = config::Dtype::kFp32;
   config.weft.reduce_each = config::ReduceEach::kMicroStep;
+  config.weft.compress = config::Compress::kInt8;
   const PlanOptions expected{.layout = {.world = 8, .bucket_elements = 12345},
                              .stage = 2,
                              .accumulation_steps = 4,
@@ -32,6 +33,7 @@ TEST(Plan, TakesItsOptionsFromAConfig) {
                              .wire_dtype = Dtype::kFp16,
                              .shard_update = true,
                              .reduce_each = true,
+                             .compress = true,
                              .live_elements = 678};
   EXPECT_EQ(options_from(config, 8), expected);
 }

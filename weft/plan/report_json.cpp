@@ -26,6 +26,7 @@ Json options_json(const PlanOptions& options) {
           {"shard_update", options.shard_update},
           {"common_parameters", options.common_parameters},
           {"reduce_each", options.reduce_each ? "micro_step" : "step"},
+          {"compress", options.compress ? "int8" : "none"},
           {"optimizer_bytes_per_element", options.optimizer.state_bytes_per_element},
           {"fp32_copy", options.optimizer.fp32_copy},
           {"live_elements", options.live_elements}};

@@ -5,6 +5,14 @@ namespace {
 
 Collective collective(const Plan& plan, Operation operation, Phase phase, int number) {
   const Bucket& bucket = plan.layout.bucket(number);
+  if (operation == Operation::kAllToAll) {
+    const int64_t slice_bytes = compressed_bytes(bucket.slice_elements);
+    return {.operation = operation,
+            .phase = phase,
+            .bucket = number,
+            .bytes = plan.layout.world * slice_bytes,
+            .sent_bytes = (plan.layout.world - 1) * slice_bytes};
+  }
   const bool gathers = operation == Operation::kAllGather;
   const int64_t width = bytes_of(gathers ? bucket.dtype : wire_dtype(plan.options, bucket));
   const int64_t trips = operation == Operation::kAllReduce ? 2 : 1;
@@ -46,6 +54,11 @@ void gather_and_reduce(const Plan& plan, std::vector<Collective>& out) {
   }
 }
 
+Operation reduction(const Plan& plan, int stage) {
+  if (stage == 0) return Operation::kAllReduce;
+  return plan.options.compress && stage < 3 ? Operation::kAllToAll : Operation::kReduceScatter;
+}
+
 bool all_stay_gathered(const Plan& plan) {
   int64_t elements = 0;
   for (const Bucket& bucket : plan.layout.buckets) elements += bucket.num_elements;
@@ -60,7 +73,7 @@ std::vector<Collective> micro_step(const Plan& plan, int stage, bool is_first, b
   if (regathers) {
     gather_and_reduce(plan, out);
   } else if (stage >= 2 || is_boundary || plan.options.reduce_each) {
-    reduce_all(plan, stage == 0 ? Operation::kAllReduce : Operation::kReduceScatter, out);
+    reduce_all(plan, reduction(plan, stage), out);
   }
   const bool gathers = (stage == 1 || stage == 2) && !plan.options.common_parameters;
   if (gathers && is_boundary) gather_updated(plan, out);
@@ -86,6 +99,7 @@ std::string_view name_of(Operation operation) {
     case Operation::kAllReduce: return "all_reduce";
     case Operation::kReduceScatter: return "reduce_scatter";
     case Operation::kAllGather: return "all_gather";
+    case Operation::kAllToAll: return "all_to_all";
   }
   return "";
 }

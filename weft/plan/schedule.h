@@ -4,6 +4,7 @@
 //   stage 1   boundary: reduce-scatter of each gradient bucket; after the update, all-gather of each parameter bucket
 //   stage 2   every micro-step: reduce-scatter; after the update, all-gather
 //             with reduce_each, stages 0 and 1 reduce in every micro-step too; with common_parameters, 1 and 2 gather nothing
+//             with compress, an all-to-all of compressed slices stands for each reduce-scatter of stages 1 and 2
 //   stage 3   every micro-step: all-gather for forward, again for backward, reduce-scatter. Where all parameters may stay
 //             gathered (live_elements), once in the step's first micro-step
 //
@@ -22,7 +23,7 @@
 
 namespace weft::plan {
 
-enum class Operation { kAllReduce, kReduceScatter, kAllGather };
+enum class Operation { kAllReduce, kReduceScatter, kAllGather, kAllToAll };
 std::string_view name_of(Operation operation);  // "reduce_scatter", as in the flight recorder
 
 enum class Phase { kForward, kBackward, kUpdate };

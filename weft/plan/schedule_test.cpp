@@ -120,6 +120,23 @@ TEST(Schedule, StagesThatReduceEachMicroStepAddUpTheResults) {
   EXPECT_EQ(sums * plan.layout.world, make_ledger(once, 1).bytes(MemoryKind::kGradients));
 }
 
+// Slices of 96 and 64 elements: less than a block each, so one scale.
+TEST(Schedule, CompressedSlicesGoToTheirOwners) {
+  PlanOptions options = toy_options();
+  options.compress = true;
+  const Plan plan = make_plan(toy_table(), options);
+  const Schedule schedule = make_schedule(plan, 1);
+  EXPECT_EQ(text_of(schedule.boundary),
+            "backward all_to_all 0, backward all_to_all 1, update all_gather 1, update all_gather 0");
+  EXPECT_EQ(schedule.boundary[0].bytes, 2 * (96 + 4));
+  EXPECT_EQ(schedule.boundary[0].sent_bytes, 96 + 4);
+  EXPECT_EQ(make_schedule(plan, 2).boundary, schedule.boundary);
+  EXPECT_EQ(text_of(make_schedule(plan, 0).boundary), "backward all_reduce 0, backward all_reduce 1");
+  EXPECT_EQ(compressed_bytes(0), 0);
+  EXPECT_EQ(compressed_bytes(256), 256 + 4);
+  EXPECT_EQ(compressed_bytes(288), 288 + 8);
+}
+
 TEST(Schedule, OneRankSendsNothing) {
   PlanOptions options = toy_options();
   options.layout.world = 1;

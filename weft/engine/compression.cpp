@@ -1,0 +1,56 @@
+#include "weft/engine/compression.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "weft/base/check.h"
+#include "weft/engine/int8_blocks.h"
+#include "weft/plan/plan.h"
+
+namespace weft::engine {
+namespace {
+
+std::byte* bytes_in(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.mutable_data_ptr()); }
+
+std::span<float> floats_in(const at::Tensor& tensor) {
+  return {tensor.mutable_data_ptr<float>(), static_cast<size_t>(tensor.numel())};
+}
+
+}  // namespace
+
+Compression::Compression(int world, int num_buckets) : world_(world), buckets_(static_cast<size_t>(num_buckets)) {}
+
+// Made when it is first needed: the first layout goes before anything is sent.
+Compression::Bucket& Compression::bucket_for(int bucket, int64_t num_elements) {
+  Bucket& out = buckets_[static_cast<size_t>(bucket)];
+  if (out.errors.defined()) return out;
+  const int64_t num_bytes = world_ * plan::compressed_bytes(num_elements / world_);
+  out.errors = at::zeros({num_elements}, at::kFloat);
+  out.sent = at::empty({num_bytes}, at::kByte);
+  out.received = at::empty({num_bytes}, at::kByte);
+  return out;
+}
+
+comm::Collective Compression::pack(int bucket, const at::Tensor& gradients) {
+  const int64_t slice = gradients.numel() / world_;
+  Bucket& kept = bucket_for(bucket, gradients.numel());
+  WEFT_CHECK_EQ(kept.errors.numel(), gradients.numel());
+  const at::Tensor wide = gradients.to(at::kFloat);
+  for (int64_t rank = 0; rank < world_; ++rank) {
+    compress(floats_in(wide.narrow(0, rank * slice, slice)), floats_in(kept.errors.narrow(0, rank * slice, slice)),
+             bytes_in(kept.sent) + rank * plan::compressed_bytes(slice));
+  }
+  return comm::all_to_all(kept.sent, kept.received);
+}
+
+void Compression::unpack(int bucket, const at::Tensor& slice, comm::ReduceOp op) const {
+  const at::Tensor& received = buckets_[static_cast<size_t>(bucket)].received;
+  const at::Tensor sum = at::zeros({slice.numel()}, at::kFloat);
+  for (int64_t rank = 0; rank < world_; ++rank) {
+    add_compressed(bytes_in(received) + rank * plan::compressed_bytes(slice.numel()), floats_in(sum));
+  }
+  if (op == comm::ReduceOp::kMean) sum.div_(world_);
+  slice.copy_(sum);
+}
+
+}  // namespace weft::engine
