@@ -9,8 +9,7 @@ that the first steps overflow, and is raised after a few good steps, so that it 
 see the same overflows. A gradient within rounding of the largest fp16 may overflow in one and not in the other; the page names the first
 step that differs. Exits with 1 where something wanted was not found, weft's refusal of a type included.
 
-Both losses have the type of the logits, as in examples/gpt. An fp16 loss overflows as soon as its product with the scale does, so that no
-scale above 2^15 lasts, and a bf16 loss is rounded to 0.4 %; --loss-type fp32 has DeepSpeed cast the logits first, as most models do.
+Both compute in the narrow type and take the loss of the logits in fp32.
 
 DeepSpeed's stage 0 is no reference in fp16: 0.19.8 divides by the scale there what it never multiplied.
 """
@@ -38,7 +37,7 @@ def pair_of(precision: str, stage: int, o: argparse.Namespace) -> tuple[Contende
         more["fp16"] = {"loss_scale": 0, "initial_scale_power": o.scale_power, "loss_scale_window": o.window, "hysteresis": o.hysteresis, "min_loss_scale": 1}
     same = {"stage": stage, "precision": precision, "more": more}
     return Contender(f"weft ZeRO-{stage}, {precision}", bucket=o.bucket, **same), \
-        Contender(f"DeepSpeed ZeRO-{stage}, {precision}", who="deepspeed", loss_type=o.loss_type, **same)
+        Contender(f"DeepSpeed ZeRO-{stage}, {precision}", who="deepspeed", **same)
 
 
 def skips_of(result: dict, where: str) -> list[int]:
@@ -129,7 +128,7 @@ Command: `{command}`
 
 GPT of {result['params'] / 1e6:.1f}M parameters (dim {o.dim}, {o.layers} layers, {o.heads} heads, vocabulary {o.vocab}, sequence {o.seq}, micro-batch {o.micro_batch}), AdamW, gradient_clipping {o.clip:g},
 {o.steps} steps from the same weights on the same tokens. fp16: initial_scale_power {o.scale_power}, loss_scale_window {o.window}, hysteresis {o.hysteresis}. Both compute in
-the narrow type throughout; {'the loss too' if o.loss_type == 'model' else 'DeepSpeed casts the logits to fp32 before the loss'}.
+the narrow type, and the loss of the logits in fp32.
 
 | | largest difference of losses | at the last step | steps skipped | loss scales | as wanted |
 |---|---|---|---|---|---|
@@ -150,7 +149,6 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=5, help="fp16: good steps after which the scale is doubled")
     parser.add_argument("--hysteresis", type=int, default=2, help="fp16: overflows before the scale is halved")
     parser.add_argument("--clip", type=float, default=0.0, help="gradient_clipping")
-    parser.add_argument("--loss-type", choices=["model", "fp32"], default="model", help="DeepSpeed's loss: of the logits as they are, or cast to fp32")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     o = parser.parse_args()
     result = measure(o)

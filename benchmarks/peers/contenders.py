@@ -41,7 +41,6 @@ class Contender:
     alone: bool = False  # one rank, whatever the world is
     torchrun: bool = False  # torch's own launcher, as its users have it
     wrap: str = "ddp"  # torch's: or fsdp2
-    loss_type: str = "model"  # of peers in a narrow type: or fp32
     lazy_gather: Optional[bool] = None  # weft gathers parameters when forward needs them; None: its default
     more: dict = dataclasses.field(default_factory=dict)  # further keys of the config of weft and of DeepSpeed
     apart: bool = False  # as many worlds of one rank as there are ranks, at the same time: what sharing the processor costs
@@ -106,7 +105,7 @@ def weft_words(place: Place, contender: Contender, o: argparse.Namespace, init: 
 
 def peer_job(contender: Contender, o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> dict:
     job = {"shape": shape_of(o), "init": str(init), "steps": o.steps, "seed": SEED, "lr": LR, "micro_batch": o.micro_batch, "device": o.device,
-           "precision": contender.precision, "loss_type": contender.loss_type, "wire": contender.wire, "out": str(folder / "result.json")}
+           "precision": contender.precision, "wire": contender.wire, "out": str(folder / "result.json")}
     if contender.who == "deepspeed":
         return {**job, "stage": contender.stage, "overlap": contender.overlap, "bucket": contender.bucket, "config": contender.more}
     return {**job, "wrap": contender.wrap}

@@ -6,7 +6,6 @@ A rank is given its job as one JSON object, its place in the world in the variab
     out                                         where rank 0 leaves the fields of `weft train --json` that the benchmarks read
     device                                      "cpu" (default) or "cuda"; ranks that share a GPU meet over Gloo, others over NCCL
     precision                                   "fp32" (default), "bf16", "fp16"
-    loss_type                                   "model" (default): the loss has the type of the logits, as in examples/gpt; "fp32": they are cast
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from typing import Callable
 import torch
 import torch.distributed as dist
 from safetensors.torch import load_file
-from torch.nn import functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from tests.reference.gpt import Gpt, GptShape  # noqa: E402
@@ -38,15 +36,12 @@ Step = Callable[[torch.Tensor], tuple[torch.Tensor, list[float]]]
 class Losses(torch.nn.Module):
     """Wrappers hook into forward()."""
 
-    def __init__(self, gpt: Gpt, loss_type: str) -> None:
+    def __init__(self, gpt: Gpt) -> None:
         super().__init__()
-        self.gpt, self.loss_type = gpt, loss_type
+        self.gpt = gpt
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        tokens, targets = rows[:, :-1], rows[:, 1:]
-        if self.loss_type == "model":
-            return self.gpt.loss(tokens, targets)
-        return F.cross_entropy(self.gpt(tokens).view(-1, self.gpt.shape.vocab).float(), targets.reshape(-1))
+        return self.gpt.loss(rows[:, :-1], rows[:, 1:])
 
 
 def device_of(job: dict) -> torch.device:
@@ -66,7 +61,7 @@ def backend_of(device: torch.device) -> str:
 def load_model(job: dict) -> Losses:
     gpt = Gpt(GptShape(**job["shape"]))
     gpt.load_state_dict(load_file(job["init"]))
-    return Losses(gpt, job.get("loss_type", "model"))
+    return Losses(gpt)
 
 
 def batches_of(job: dict, device: torch.device) -> list[torch.Tensor]:

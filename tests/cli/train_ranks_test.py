@@ -179,6 +179,22 @@ def test_a_narrow_run_resumes_to_the_bit_too(weft, tiny, tmp_path, mode):
         assert len(set(whole["loss_scale"])) > 2, "down where it overflows, and up again"
 
 
+@pytest.mark.parametrize("mode", ["fp32", "bf16"])
+def test_two_ranks_on_one_gpu_have_the_losses_of_one(weft, tiny, tmp_path, mode):
+    if not json.loads(weft("version", "--json").out)["cuda"] or not pathlib.Path("/dev/nvidia0").exists():
+        pytest.skip("there is no CUDA device")
+    common = {"train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, "weft": {"transport": "gloo"},
+              "zero_optimization": {"stage": 0, "overlap_comm": True, "reduce_bucket_size": 3000}, "bf16": {"enabled": mode == "bf16"}}
+
+    def losses(ranks: int) -> list[float]:
+        (tmp_path / "gpu.json").write_text(json.dumps({**common, "gradient_accumulation_steps": 2 // ranks}))
+        done = weft("train", "-n", str(ranks), *tiny, "--data", "random", "--steps", str(STEPS), "--device", "cuda", "--config", "gpu.json", "--json", "-")
+        assert done.code == 0, done.err
+        return json.loads(done.out)["loss"]
+
+    assert losses(2) == pytest.approx(losses(1), rel=1e-5 if mode == "fp32" else 5e-3)
+
+
 def test_a_resumed_run_has_the_times_of_its_steps_too(weft, tiny, tmp_path):
     for words in (["--steps", "3", "--name", "a"], ["--steps", "6", "--resume", "--name", "b"]):
         done = weft("train", "-n", "2", *tiny, "--data", "random", "--save", "state", *words)

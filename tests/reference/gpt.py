@@ -60,7 +60,7 @@ class Gpt(nn.Module):
         return F.linear(self.norm(x), self.token.weight if self.shape.tied else self.head.weight)
 
     def loss(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        return F.cross_entropy(self(tokens).view(-1, self.shape.vocab), targets.reshape(-1))
+        return F.cross_entropy(self(tokens).view(-1, self.shape.vocab).float(), targets.reshape(-1))
 
 
 def fused_adamw(model: nn.Module, lr: float, weight_decay: float = 0.01) -> torch.optim.AdamW:

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/ranks.h"
+#include "weft/base/error.h"
 #include "weft/engine/engine_test_impl.h"
 
 namespace weft {
@@ -59,13 +60,26 @@ std::vector<at::Tensor> train_two(at::Device device, const std::string& more) {
 }
 
 void expect_close(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::allclose(a[i], b[i], 1e-4, 1e-6)) << "parameter " << i;
+  for (size_t i = 0; i < a.size(); ++i)
+    EXPECT_TRUE(at::allclose(a[i], b[i], 1e-4, 1e-6))
+        << "parameter " << i << ": " << (a[i] - b[i]).abs().max().item<float>();
 }
 
 TEST_F(EngineOnCuda, FollowsTheCpu) {
   for (const char* more : {"", R"(, "gradient_clipping": 1e-3)", R"(, "zero_optimization": {"overlap_comm": true})"}) {
     expect_close(train_two(at::kCUDA, more), train_two(at::kCPU, more));
   }
+}
+
+// Refused until its results are those of one rank.
+TEST_F(EngineOnCuda, SeveralRanksShareNothingOut) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    DeviceModel model(at::kCUDA);
+    EXPECT_THROW(Engine(model.tensors(), settings(2, 1, R"(, "zero_optimization": {"stage": 1})"),
+                        world_of(run, ctx.rank(), 2, kDeadlineS * test::kSlowdown)),
+                 Error);
+  });
 }
 
 TEST_F(EngineOnCuda, OverlapAndBucketsChangeNoBit) {

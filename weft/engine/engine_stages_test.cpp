@@ -21,6 +21,7 @@ constexpr const char
     *kWide = R"(, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"})";
 
 struct Setting {
+  const char* name;
   int accumulation;
   const char* more;
 };
@@ -28,7 +29,7 @@ struct Setting {
 class EngineBits : public testing::TestWithParam<Setting> {};
 
 TEST_P(EngineBits, AreTheSameInEveryStage) {
-  const auto [accumulation, more] = GetParam();
+  const auto [name, accumulation, more] = GetParam();
   for (const int size : {1, 2, 3, 4}) {
     const auto expected = train_together(size, settings(size, accumulation, more), kNumSteps);
     for (const char* zero :
@@ -62,9 +63,11 @@ TEST(EngineInFp16, SkipsUntilTheScaleFits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EngineBits,
-                         testing::Values(Setting{1, kClipped}, Setting{4, kClipped}, Setting{1, kFree},
-                                         Setting{4, kFree}, Setting{1, kBf16}, Setting{4, kBf16}, Setting{2, kFp16},
-                                         Setting{3, kWide}));
+                         testing::Values(Setting{"clipped", 1, kClipped}, Setting{"clipped_4", 4, kClipped},
+                                         Setting{"free", 1, kFree}, Setting{"free_4", 4, kFree},
+                                         Setting{"bf16", 1, kBf16}, Setting{"bf16_4", 4, kBf16},
+                                         Setting{"fp16_2", 2, kFp16}, Setting{"fp32_sums_of_bf16_3", 3, kWide}),
+                         [](const auto& one) { return std::string(one.param.name); });
 
 TEST(EngineOptimizers, HaveTheSameBitsInEveryStage) {
   for (const char* type : {"Lamb", "Adagrad", "Lion", "SGD"}) {

@@ -134,6 +134,14 @@ plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group
            "leave \"compress\" out");
   }
   plan::PlanOptions out = plan::options_from(config, group.world());
+  if (!device.is_cpu() && group.world() > 1) {
+    out.shard_update = false;
+    if (out.stage > 0) {
+      refuse(cat("this version of weft shares nothing out between the ranks of a device: stage ", out.stage),
+             cat(group.world(), " ranks on ", device.str()),
+             "set \"zero_optimization\": {\"stage\": 0}, or train on the CPU");
+    }
+  }
   const bool share_memory = device.is_cpu() && group.shares_memory() && group.world() > 1;
   const bool shares_out = out.stage >= 1 || out.shard_update;
   out.common_parameters = share_memory && shares_out && config.weft.common_parameters;

@@ -80,6 +80,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   Lanes lanes = lanes_of(world_);
   reduce_lanes_ = std::move(lanes.reduce);
   gather_lanes_ = std::move(lanes.gather);
+  learnt_ = world_.size == 1;  // nobody waits for a bucket
   wants_tuning_ = config_.weft.bucket == config::BucketSizes::kAuto && world_.size > 1 && plan_->options.overlap;
   step_began_ns_ = now_ns();
   lay_out(plan_->table, plan_->options.layout);
@@ -131,7 +132,11 @@ void Training::lay_out(plan::ParameterTable table, plan::LayoutOptions layout) {
 // Of a parameter that has none yet: its value, and moments of zero.
 NamedTensors Training::state_to_move() {
   NamedTensors out;
-  if (buckets_ && (updater_.has_state() || !masters_.empty())) out = copy_of(optimizer_state());
+  if (updater_.has_state()) {
+    out = copy_of(optimizer_state());
+  } else if (!masters_.empty()) {
+    out = copy_of(gather_state({masters(), *plan_, sharers()}));
+  }
   for (size_t i = 0; i < model_.parameters.size(); ++i) {
     const auto& [name, tensor] = model_.parameters[i];
     if (buckets_ && !plan_->table[static_cast<int>(i)].frozen) continue;
