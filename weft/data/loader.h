@@ -43,7 +43,7 @@ struct LoaderOptions {
 class Loader {
  public:
   template <typename D>
-  Loader(std::shared_ptr<D> dataset, DistributedSampler sampler, const LoaderOptions& options)
+  Loader(const std::shared_ptr<D>& dataset, DistributedSampler sampler, const LoaderOptions& options)
       : Loader(batch_reader(std::shared_ptr<const D>(dataset)), dataset->size(), std::move(sampler), options) {}
   ~Loader() = default;
   Loader(const Loader&) = delete;
