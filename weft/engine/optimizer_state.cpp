@@ -66,7 +66,7 @@ void set_bucket(const StateOwner& owner, const std::string& kind, int bucket, co
 }  // namespace
 
 at::Tensor whole_bucket(const Pieces& pieces, comm::Group* shared_with) {
-  const at::Tensor flat = joined(pieces);
+  at::Tensor flat = joined(pieces);
   if (shared_with == nullptr) return flat;
   at::Tensor out = at::empty({flat.numel() * shared_with->world()}, flat.options());
   // A copy: slices of one bucket lie at another place in each rank's share of a host's memory.

@@ -54,7 +54,7 @@ void add_arguments(std::vector<plan::SharedSetting>& out, std::string_view secti
 // Compression is of the wire alone, so whatever else would decide about it is refused.
 void check_compression(const config::Resolved& config) {
   if (config.weft.compress == config::Compress::kNone) return;
-  const auto with = [](std::string what, std::string fix) {
+  const auto with = [](std::string_view what, std::string fix) {
     refuse("gradients cannot be compressed like this", cat("\"compress\": \"int8\" with ", what), std::move(fix));
   };
   if (config.communication_data_type)

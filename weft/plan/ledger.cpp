@@ -72,7 +72,7 @@ int64_t compress_error_bytes(const Plan& plan) {
 int64_t compressed_wire_bytes(const Plan& plan) {
   int64_t bytes = 0;
   for (const Bucket& bucket : plan.layout.gradient_buckets())
-    bytes += 2 * plan.layout.world * compressed_bytes(bucket.slice_elements);
+    bytes += int64_t{2} * plan.layout.world * compressed_bytes(bucket.slice_elements);
   return bytes;
 }
 
