@@ -143,6 +143,8 @@ plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group
     }
   }
   const bool share_memory = device.is_cpu() && group.shares_memory() && group.world() > 1;
+  // Gradients that travel in a narrower type would come back as parameters in the wider one.
+  if (out.stage == 0 && out.wire_dtype && !share_memory) out.shard_update = false;
   const bool shares_out = out.stage >= 1 || out.shard_update;
   out.common_parameters = share_memory && shares_out && config.weft.common_parameters;
   if (config.weft.reduce_each == config::ReduceEach::kAuto) out.reduce_each = share_memory;
