@@ -204,6 +204,13 @@ def test_a_resumed_run_has_the_times_of_its_steps_too(weft, tiny, tmp_path):
     assert all(float(row["backward_ms"]) > 0 for row in rows)
 
 
+def test_the_micro_batch_of_the_config_counts(weft, tiny, tmp_path):
+    words = [word for i, word in enumerate(tiny) if word != "--micro-batch" and tiny[i - 1] != "--micro-batch"]
+    done = weft("train", "-n", "2", *words, "--micro-batch", "5", "--data", "corpus", "--steps", "3", "--config", config(tmp_path), "--json", "-")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["tokens_per_step"] == 2 * 2 * 2 * 16
+
+
 def test_ranks_that_mpirun_started_read_the_config_for_their_world(build_dir, tiny, tmp_path):
     text = {"train_batch_size": 4, "train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}}
     (tmp_path / "ds_config.json").write_text(json.dumps(text))

@@ -113,8 +113,8 @@ examples::GptShape shape_of(const TrainOptions& o) {
 }
 
 // What a resumed run must share with the run that saved, beside the shapes, which the tensors themselves check.
-std::map<std::string, std::string> identity_of(const TrainOptions& o) {
-  return {{"seed", cat(o.seed)},   {"data", o.data},  {"micro-batch", cat(o.micro_batch)}, {"seq", cat(o.seq)},
+std::map<std::string, std::string> identity_of(const TrainOptions& o, int64_t micro_batch) {
+  return {{"seed", cat(o.seed)},   {"data", o.data},  {"micro-batch", cat(micro_batch)}, {"seq", cat(o.seq)},
           {"heads", cat(o.heads)}, {"lr", cat(o.lr)}, {"warmup", cat(o.warmup_steps)}};
 }
 
@@ -149,7 +149,7 @@ Training::Training(const TrainOptions& options)
       config_(train_config(options, comm::read_rank_environment().world)),
       world_(init(init_options(config_, options.device == "cpu" ? at::kCPU : at::kCUDA))),
       device_(device_of(options, world_)),
-      data_(open_train_data(options)),
+      data_(open_train_data(options, config_.train_micro_batch_size_per_gpu)),
       model_(seeded_model(options)),
       threads_(use_threads(options, world_)),
       staging_(at::empty({config_.train_micro_batch_size_per_gpu, options.seq + 1}, at::kLong)) {
@@ -162,7 +162,9 @@ Training::Training(const TrainOptions& options)
     load_into(file, parameters_of(model_), o_.init_path);
   }
   engine_.emplace(engine::tensors_of(model_), config_, world_);
-  if (!o_.save_folder.empty()) store_.emplace(Env::posix(), o_.save_folder, identity_of(o_), machine_of(o_, threads_));
+  if (!o_.save_folder.empty())
+    store_.emplace(Env::posix(), o_.save_folder, identity_of(o_, config_.train_micro_batch_size_per_gpu),
+                   machine_of(o_, threads_));
   if (o_.resume) restore();
   // Last: what is refused above leaves no folder behind.
   if (leads()) folder_.emplace(Env::posix(), o_.runs_folder, o_.name);

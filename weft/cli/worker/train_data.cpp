@@ -2,10 +2,10 @@
 
 namespace weft::cli {
 
-std::unique_ptr<TrainData> open_train_data(const TrainOptions& options) {
+std::unique_ptr<TrainData> open_train_data(const TrainOptions& options, int64_t micro_batch) {
   constexpr uint64_t kHeldOutSeed = 0x68656C64;  // one for all runs, so that their held-out losses can be compared
   auto out = std::make_unique<TrainData>();
-  const data::BatchShape shape{.rows = options.micro_batch, .seq = options.seq};
+  const data::BatchShape shape{.rows = micro_batch, .seq = options.seq};
   const auto seed = static_cast<uint64_t>(options.seed);
   if (options.data == "random") {
     out->train = make_random_source(shape, options.vocab, seed);

@@ -18,7 +18,7 @@ struct TrainData {
   std::unique_ptr<data::BatchSource> held_out;  // null when nothing is held out
 };
 
-// Throws Error(kInput) when the data is missing, empty or too short.
-std::unique_ptr<TrainData> open_train_data(const TrainOptions& options);
+// Batches of so many rows, as the config has it. Throws Error(kInput) when the data is missing, empty or too short.
+std::unique_ptr<TrainData> open_train_data(const TrainOptions& options, int64_t micro_batch);
 
 }  // namespace weft::cli
