@@ -107,7 +107,7 @@ class Engine {
   // They lie where the dataset puts them: whoever trains on a device moves them. Needs weft/engine/loading.h, as in
   // weft/weft.h.
   template <typename Dataset>
-  data::Loader loader(std::shared_ptr<Dataset> dataset, const LoadOptions& options = {}) const;
+  data::Loader loader(const std::shared_ptr<Dataset>& dataset, const LoadOptions& options = {}) const;
 
   // Whether the next step() updates the weights.
   bool is_gradient_accumulation_boundary() const;

@@ -27,9 +27,9 @@ data::DistributedSampler sampler_at(const data::SamplerOptions& sampler, const L
 }  // namespace engine
 
 template <typename Dataset>
-data::Loader Engine::loader(std::shared_ptr<Dataset> dataset, const LoadOptions& options) const {
+data::Loader Engine::loader(const std::shared_ptr<Dataset>& dataset, const LoadOptions& options) const {
   auto sampler = engine::sampler_at(engine::sampler_options(*this, options, dataset->size()), options);
-  return data::Loader(std::move(dataset), std::move(sampler), engine::loader_options(*this, options));
+  return data::Loader(dataset, std::move(sampler), engine::loader_options(*this, options));
 }
 
 }  // namespace weft
