@@ -25,23 +25,12 @@ import torch.distributed as dist
 from safetensors.torch import load_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from tests.reference.gpt import Gpt, GptShape  # noqa: E402
+from tests.reference.gpt import Gpt, GptShape, Losses  # noqa: E402
 from tests.reference.tokens import random_batch  # noqa: E402
 
 PHASES = ("forward", "backward", "optimizer")
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 Step = Callable[[torch.Tensor], tuple[torch.Tensor, list[float]]]
-
-
-class Losses(torch.nn.Module):
-    """Wrappers hook into forward()."""
-
-    def __init__(self, gpt: Gpt) -> None:
-        super().__init__()
-        self.gpt = gpt
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        return self.gpt.loss(rows[:, :-1], rows[:, 1:])
 
 
 def device_of(job: dict) -> torch.device:

@@ -14,19 +14,8 @@ import torch.distributed as dist
 from safetensors.torch import load_file, save_file
 from torch.nn.parallel import DistributedDataParallel
 
-from tests.reference.gpt import Gpt, GptShape, fused_adamw
+from tests.reference.gpt import Gpt, GptShape, Losses, fused_adamw
 from tests.reference.tokens import random_batch
-
-
-class Losses(torch.nn.Module):
-    """DistributedDataParallel hooks into forward()."""
-
-    def __init__(self, gpt: Gpt) -> None:
-        super().__init__()
-        self.gpt = gpt
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        return self.gpt.loss(rows[:, :-1], rows[:, 1:])
 
 
 def main(job: dict) -> None:

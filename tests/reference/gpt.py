@@ -63,5 +63,16 @@ class Gpt(nn.Module):
         return F.cross_entropy(self(tokens).view(-1, self.shape.vocab).float(), targets.reshape(-1))
 
 
+class Losses(torch.nn.Module):
+    """The loss of rows of tokens as a forward(), which is where DistributedDataParallel and its like hook in."""
+
+    def __init__(self, gpt: Gpt) -> None:
+        super().__init__()
+        self.gpt = gpt
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.gpt.loss(rows[:, :-1], rows[:, 1:])
+
+
 def fused_adamw(model: nn.Module, lr: float, weight_decay: float = 0.01) -> torch.optim.AdamW:
     return torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=weight_decay, fused=True)
