@@ -70,24 +70,51 @@ void check_boundaries(const std::vector<int>& boundaries, size_t num_ready) {
   }
 }
 
-// Puts parameters down one after the other, each type into an open bucket of its own.
+// What all parameters of a bucket have in common.
+struct Kind {
+  Dtype dtype = Dtype::kFp32;
+  bool persistent = false;
+};
+
+// By parameter. Those of a group stay or go together, so none of them stays.
+std::vector<bool> persistent_ones(const ParameterTable& table, const LayoutOptions& options) {
+  std::vector<bool> out(static_cast<size_t>(table.size()), false), grouped = out;
+  for (const auto& group : options.together) {
+    for (const int parameter : group) grouped[static_cast<size_t>(parameter)] = true;
+  }
+  int64_t room = options.max_persistent_elements;
+  for (int parameter = 0; parameter < table.size(); ++parameter) {
+    const int64_t elements = table.num_elements(parameter);
+    const bool small = elements < options.persistent_below && elements <= room;
+    if (!small || grouped[static_cast<size_t>(parameter)] || table.owner(parameter) != parameter) continue;
+    out[static_cast<size_t>(parameter)] = true;
+    room -= elements;
+  }
+  return out;
+}
+
+// Puts parameters down one after the other, each kind into an open bucket of its own.
 class Filler {
  public:
   Filler(const ParameterTable& table, const LayoutOptions& options, bool frozen)
-      : table_(table), options_(options), frozen_(frozen) {}
+      : table_(table),
+        options_(options),
+        frozen_(frozen),
+        persistent_(persistent_ones(table, options)),
+        group_of_(static_cast<size_t>(table.size()), kNoGroup) {
+    for (size_t group = 0; group < options.together.size(); ++group) {
+      for (const int parameter : options.together[group]) group_of_[static_cast<size_t>(parameter)] = group;
+    }
+  }
 
   void add(int parameter, int64_t limit) {
-    const Dtype dtype = table_[parameter].dtype;
-    const int64_t elements = table_.num_elements(parameter);
-    Stream& stream = stream_of(dtype);
-    if (!fits(stream, elements, limit_of(stream, dtype, limit))) close(dtype);
-    const int64_t begin = rounded_up(filled(stream), kAlignElements);
-    stream.open.places.push_back({parameter, begin, elements});
-    stream.last_position = next_position_++;
+    const size_t group = group_of_[static_cast<size_t>(parameter)];
+    if (group == kNoGroup) return put(parameter, limit);
+    if (options_.together[group].front() == parameter) put_group(options_.together[group]);
   }
 
   void close_all() {
-    for (const Dtype dtype : kAllDtypes) close(dtype);
+    for (size_t stream = 0; stream < streams_.size(); ++stream) close(kind_at(stream));
   }
 
   // In the order in which their last parameters came.
@@ -100,6 +127,25 @@ class Filler {
   }
 
  private:
+  static constexpr size_t kNoGroup = SIZE_MAX;
+
+  void put(int parameter, int64_t limit) {
+    const Kind kind = {table_[parameter].dtype, persistent_[static_cast<size_t>(parameter)]};
+    const int64_t elements = table_.num_elements(parameter);
+    Stream& stream = stream_of(kind);
+    if (!fits(stream, elements, limit_of(stream, kind.dtype, limit))) close(kind);
+    const int64_t begin = rounded_up(filled(stream), kAlignElements);
+    stream.open.places.push_back({parameter, begin, elements});
+    stream.last_position = next_position_++;
+  }
+
+  void put_group(const std::vector<int>& group) {
+    const Kind kind = {.dtype = table_[group.front()].dtype};
+    close(kind);
+    for (const int parameter : group) put(parameter, kNoLimit);
+    close(kind);
+  }
+
   struct Stream {
     Bucket open = {};
     bool is_first = true;
@@ -122,14 +168,20 @@ class Filler {
     const bool is_small = stream.is_first && limit != kNoLimit && !frozen_ && options_.first_bucket_bytes > 0;
     return is_small ? std::min(limit, options_.first_bucket_bytes / bytes_of(dtype)) : limit;
   }
-  Stream& stream_of(Dtype dtype) { return streams_[static_cast<size_t>(dtype)]; }
+  static Kind kind_at(size_t stream) {
+    return {kAllDtypes[stream % std::size(kAllDtypes)], stream >= std::size(kAllDtypes)};
+  }
+  Stream& stream_of(Kind kind) {
+    return streams_[static_cast<size_t>(kind.dtype) + (kind.persistent ? std::size(kAllDtypes) : 0)];
+  }
 
-  void close(Dtype dtype) {
-    Stream& stream = stream_of(dtype);
+  void close(Kind kind) {
+    Stream& stream = stream_of(kind);
     if (stream.open.places.empty()) return;
     Bucket& bucket = stream.open;
-    bucket.dtype = dtype;
+    bucket.dtype = kind.dtype;
     bucket.frozen = frozen_;
+    bucket.persistent = kind.persistent;
     // At least one unit, so that no collective is empty.
     bucket.slice_elements =
         rounded_up(std::max<int64_t>(1, filled(stream)), options_.world * options_.slice_multiple) / options_.world;
@@ -141,8 +193,10 @@ class Filler {
   const ParameterTable& table_;
   const LayoutOptions& options_;
   const bool frozen_;
+  const std::vector<bool> persistent_;
+  std::vector<size_t> group_of_;  // by parameter, in options_.together
   int next_position_ = 0;
-  std::array<Stream, std::size(kAllDtypes)> streams_ = {};
+  std::array<Stream, 2 * std::size(kAllDtypes)> streams_ = {};
   std::vector<Closed> closed_ = {};
 };
 
@@ -167,6 +221,26 @@ std::vector<Bucket> fill_frozen(const ParameterTable& table, const LayoutOptions
   Filler filler(table, options, true);
   for (const int parameter : table.frozen()) filler.add(parameter, options.bucket_elements);
   return filler.finish();
+}
+
+void check_together(const ParameterTable& table, const std::vector<std::vector<int>>& together) {
+  const auto refuse_group = [](std::string what) {
+    refuse("these parameters cannot be gathered together", std::move(what),
+           "name parameters of one type, each in one group, all trainable or all frozen");
+  };
+  std::vector<bool> seen(static_cast<size_t>(table.size()), false);
+  for (const auto& group : together) {
+    if (group.empty()) refuse_group("a group is empty");
+    for (const int parameter : group) {
+      if (parameter < 0 || parameter >= table.size()) refuse_group(cat("there is no parameter ", parameter));
+      const Parameter &one = table[parameter], &first = table[group.front()];
+      if (table.owner(parameter) != parameter) refuse_group(cat("'", one.name, "' is tied to another"));
+      if (seen[static_cast<size_t>(parameter)]) refuse_group(cat("'", one.name, "' is there twice"));
+      if (one.dtype != first.dtype || one.frozen != first.frozen)
+        refuse_group(cat("'", one.name, "' is not of the kind of '", first.name, "'"));
+      seen[static_cast<size_t>(parameter)] = true;
+    }
+  }
 }
 
 // Padding could still lift a table of a million scalars on 65,536 ranks above what the other sums rely on.
@@ -215,6 +289,7 @@ const Place& Layout::place(int parameter) const {
 Layout make_layout(const ParameterTable& table, const LayoutOptions& options) {
   check(options);
   check_trainable(table);
+  check_together(table, options.together);
   Layout layout{.world = options.world, .ready_order = resolved_order(table, options.ready_order)};
   if (options.boundaries) check_boundaries(*options.boundaries, layout.ready_order.size());
   layout.buckets = fill_trainable(table, options, layout.ready_order);

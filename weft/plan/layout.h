@@ -7,6 +7,7 @@
 // Buckets are filled in the order in which backward makes gradients ready, each type into buckets of its own, and are
 // numbered in the order in which they become complete. Each is padded so that it divides by the world: slices are equal and
 // aligned. Frozen parameters lie in frozen buckets, behind the others: those are never reduced, and only stage 3 slices them.
+// Parameters that stage 3 keeps whole on every rank, because they are small, lie in persistent buckets of their own.
 //
 // Offsets count elements, not bytes, so that one layout serves a bucket's parameters, gradients, fp32 copy and wire form.
 // docs/plan.md has a picture and an example.
@@ -44,6 +45,13 @@ struct LayoutOptions {
   // Positions in the ready order at which a new bucket begins, ascending, none for a single bucket; they alone decide
   // then. Absent: by size.
   std::optional<std::vector<int>> boundaries = {};
+  // Parameters of fewer elements are persistent, in the order of their registration, while they have no more than
+  // max_persistent_elements together; 0: none.
+  int64_t persistent_below = 0;
+  int64_t max_persistent_elements = INT64_MAX;
+  // Parameters that are gathered together, whichever of them is touched: each group is a bucket of its own. Numbers of
+  // owners, of one type, none twice, all trainable or all frozen.
+  std::vector<std::vector<int>> together = {};
 
   bool operator==(const LayoutOptions&) const = default;
 };
@@ -60,6 +68,7 @@ struct Place {
 struct Bucket {
   Dtype dtype = Dtype::kFp32;
   bool frozen = false;
+  bool persistent = false;
   std::vector<Place> places = {};  // ascending, disjoint
   int64_t num_elements = 0;        // with padding; world * slice_elements
   int64_t slice_elements = 0;

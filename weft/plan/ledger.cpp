@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "weft/base/text.h"
+
 namespace weft::plan {
 namespace {
 
@@ -11,6 +13,14 @@ int64_t kept(const Bucket& bucket, bool sharded) { return sharded ? bucket.slice
 int64_t parameter_bytes(const Plan& plan, bool sharded) {
   int64_t bytes = 0;
   for (const Bucket& bucket : plan.layout.buckets) bytes += kept(bucket, sharded) * bytes_of(bucket.dtype);
+  return bytes;
+}
+
+// Beside their slices, which are a part of the optimizer's work.
+int64_t persistent_bytes(const Plan& plan) {
+  int64_t bytes = 0;
+  for (const Bucket& bucket : plan.layout.buckets)
+    bytes += bucket.persistent ? bucket.num_elements * bytes_of(bucket.dtype) : 0;
   return bytes;
 }
 
@@ -80,16 +90,18 @@ int64_t compressed_wire_bytes(const Plan& plan) {
 int64_t gathered_bytes(const Plan& plan) {
   int64_t widest = 1, largest = 0;
   for (const Bucket& bucket : plan.layout.buckets) {
+    if (bucket.persistent) continue;
     widest = std::max(widest, bytes_of(bucket.dtype));
     largest = std::max(largest, bucket.num_elements * bytes_of(bucket.dtype));
   }
-  const int64_t all = parameter_bytes(plan, false);
+  const int64_t all = parameter_bytes(plan, false) - persistent_bytes(plan);
   if (plan.options.live_elements > all / widest) return all;
   return std::clamp(plan.options.live_elements * widest, largest, all);
 }
 
 std::string parameters_text(const Plan& plan, int stage) {
-  if (stage >= 3) return "slices of the parameters";
+  if (stage >= 3)
+    return cat("slices of the parameters", plan.options.common_parameters ? ", which ranks read in place" : "");
   return stage >= 1 && plan.options.common_parameters ? "parameters, one copy for all ranks of the host" : "parameters";
 }
 
@@ -137,7 +149,10 @@ Ledger make_ledger(const Plan& plan, int stage) {
     add(MemoryKind::kCommunication, "gradients as int8, sent and received", compressed_wire_bytes(plan));
   }
   if (plan.layout.world > 1) add(MemoryKind::kCommunication, "the same in the type of the wire", wire_bytes(plan));
-  if (sharing >= 3) add(MemoryKind::kCommunication, "gathered parameters, at most", gathered_bytes(plan));
+  if (sharing >= 3 && !plan.options.common_parameters) {
+    add(MemoryKind::kParameters, "small parameters, whole", persistent_bytes(plan));
+    add(MemoryKind::kCommunication, "gathered parameters, at most", gathered_bytes(plan));
+  }
   return ledger;
 }
 

@@ -73,9 +73,16 @@ PlanOptions options_from(const config::Resolved& config, int world) {
   const int64_t steps = config.gradient_accumulation_steps;
   check_range("micro-steps", "gradient_accumulation_steps", steps, 1, kMaxAccumulationSteps);
   check_range("as its stage", "zero_optimization.stage", zero.stage, 0, kMaxStage);
-  return {.layout = {.world = world,
-                     .bucket_elements = zero.reduce_bucket_size,
-                     .first_bucket_bytes = zero.overlap_comm ? kFirstBucketBytes : 0},
+  LayoutOptions layout = {.world = world,
+                          .bucket_elements = zero.reduce_bucket_size,
+                          .first_bucket_bytes = zero.overlap_comm ? kFirstBucketBytes : 0};
+  if (zero.stage == 3) {
+    const int64_t most = std::clamp<int64_t>(zero.stage3_max_live_parameters, 1, kMaxUnitElements);
+    layout.bucket_elements = std::min(zero.reduce_bucket_size, most);
+    layout.persistent_below = zero.stage3_param_persistence_threshold;
+    layout.max_persistent_elements = zero.stage3_model_persistence_threshold;
+  }
+  return {.layout = std::move(layout),
           .stage = static_cast<int>(zero.stage),
           .accumulation_steps = static_cast<int>(steps),
           .overlap = zero.overlap_comm,

@@ -25,6 +25,10 @@ inline constexpr int64_t kMaxStateBytes = 1024;
 // are 1.6 % of what is sent.
 inline constexpr int64_t kCompressBlock = 256;
 
+// Stage 3 gathers a bucket at once: none of several parameters has more than this many elements, so that what is ahead of its use
+// is small against what is in use. Links of 1 to 10 Gbit/s are busy with less.
+inline constexpr int64_t kMaxUnitElements = 4'194'304;
+
 // What the optimizer keeps for each element it updates.
 struct OptimizerCost {
   int64_t state_bytes_per_element = 8;  // Adam: two moments in fp32
@@ -41,10 +45,9 @@ struct PlanOptions {
   std::optional<Dtype> gradient_dtype = {};  // that gradients are kept in; absent: the parameter's
   std::optional<Dtype> wire_dtype = {};      // that gradients travel in; absent: the one they are kept in
   bool shard_update = false;                 // stage 0: the optimizer's work and state are shared out, as in stage 1
-  bool common_parameters =
-      false;                 // stages 1 and 2: the ranks' parameters are one memory, so there is nothing to gather
-  bool reduce_each = false;  // stages 0 and 1: every micro-step, as stage 2 does
-  bool compress = false;     // where the update is shared out: gradients travel as int8 with a scale for each block
+  bool common_parameters = false;  // stages 1 to 3: the ranks' parameters are one memory, so there is nothing to gather
+  bool reduce_each = false;        // stages 0 and 1: every micro-step, as stage 2 does
+  bool compress = false;  // where the update is shared out: gradients travel as int8 with a scale for each block
   OptimizerCost optimizer = {};
   int64_t live_elements = 1'000'000'000;  // stage 3: gathered at any time
 

@@ -34,23 +34,36 @@ void gather_updated(const Plan& plan, std::vector<Collective>& out) {
     out.push_back(collective(plan, Operation::kAllGather, Phase::kUpdate, b));
 }
 
-// Frozen buckets have no place in the ready order; they come first, being in the order of registration.
-void gather_for_forward(const Plan& plan, std::vector<Collective>& out) {
+// What stage 3 gathers when it is touched. Frozen buckets have no place in the ready order; they come first, being in the order
+// of registration.
+std::vector<int> gathered_frozen(const Plan& plan) {
+  std::vector<int> out;
   const int num_buckets = static_cast<int>(plan.layout.buckets.size());
-  for (int b = plan.layout.num_gradient_buckets; b < num_buckets; ++b)
-    out.push_back(collective(plan, Operation::kAllGather, Phase::kForward, b));
-  for (int b = plan.layout.num_gradient_buckets - 1; b >= 0; --b)
-    out.push_back(collective(plan, Operation::kAllGather, Phase::kForward, b));
+  for (int b = plan.layout.num_gradient_buckets; b < num_buckets; ++b) {
+    if (!plan.layout.bucket(b).persistent) out.push_back(b);
+  }
+  return out;
+}
+
+void gather_for_forward(const Plan& plan, std::vector<Collective>& out) {
+  for (const int b : gathered_frozen(plan)) out.push_back(collective(plan, Operation::kAllGather, Phase::kForward, b));
+  for (int b = plan.layout.num_gradient_buckets - 1; b >= 0; --b) {
+    if (!plan.layout.bucket(b).persistent) out.push_back(collective(plan, Operation::kAllGather, Phase::kForward, b));
+  }
 }
 
 // Backward needs a bucket's parameters just before it makes its gradients.
 void gather_and_reduce(const Plan& plan, std::vector<Collective>& out) {
-  const int num_buckets = static_cast<int>(plan.layout.buckets.size());
-  for (int b = plan.layout.num_gradient_buckets; b < num_buckets; ++b)
-    out.push_back(collective(plan, Operation::kAllGather, Phase::kBackward, b));
+  for (const int b : gathered_frozen(plan)) out.push_back(collective(plan, Operation::kAllGather, Phase::kBackward, b));
   for (int b = 0; b < plan.layout.num_gradient_buckets; ++b) {
-    out.push_back(collective(plan, Operation::kAllGather, Phase::kBackward, b));
+    if (!plan.layout.bucket(b).persistent) out.push_back(collective(plan, Operation::kAllGather, Phase::kBackward, b));
     out.push_back(collective(plan, Operation::kReduceScatter, Phase::kBackward, b));
+  }
+}
+
+void gather_persistent(const Plan& plan, std::vector<Collective>& out) {
+  for (int b = plan.layout.num_gradient_buckets - 1; b >= 0; --b) {
+    if (plan.layout.bucket(b).persistent) out.push_back(collective(plan, Operation::kAllGather, Phase::kUpdate, b));
   }
 }
 
@@ -61,15 +74,16 @@ Operation reduction(const Plan& plan, int stage) {
 
 bool all_stay_gathered(const Plan& plan) {
   int64_t elements = 0;
-  for (const Bucket& bucket : plan.layout.buckets) elements += bucket.num_elements;
+  for (const Bucket& bucket : plan.layout.buckets) elements += bucket.persistent ? 0 : bucket.num_elements;
   return elements <= plan.options.live_elements;
 }
 
 std::vector<Collective> micro_step(const Plan& plan, int stage, bool is_first, bool is_boundary) {
   std::vector<Collective> out;
   if (plan.layout.world == 1) return out;
-  const bool regathers = stage == 3 && !all_stay_gathered(plan);
-  if (regathers || (stage == 3 && is_first)) gather_for_forward(plan, out);
+  const bool gathers_touched = stage == 3 && !plan.options.common_parameters;
+  const bool regathers = gathers_touched && !all_stay_gathered(plan);
+  if (regathers || (gathers_touched && is_first)) gather_for_forward(plan, out);
   if (regathers) {
     gather_and_reduce(plan, out);
   } else if (stage >= 2 || is_boundary || plan.options.reduce_each) {
@@ -77,6 +91,7 @@ std::vector<Collective> micro_step(const Plan& plan, int stage, bool is_first, b
   }
   const bool gathers = (stage == 1 || stage == 2) && !plan.options.common_parameters;
   if (gathers && is_boundary) gather_updated(plan, out);
+  if (gathers_touched && is_boundary) gather_persistent(plan, out);
   return out;
 }
 
