@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "weft/base/check.h"
@@ -29,12 +30,14 @@ FlatBuckets::FlatBuckets(const plan::Plan& plan, std::vector<at::Tensor> paramet
     : layout_(plan.layout), model_(std::move(parameters)) {
   WEFT_CHECK_EQ(static_cast<int>(model_.size()), plan.table.size());
   for (const auto& parameter : plan.table.all()) shapes_.push_back(parameter.shape);
-  for (const auto& bucket : layout_.gradient_buckets()) {
+  for (const auto& bucket :
+       options.with_frozen ? std::span<const plan::Bucket>(layout_.buckets) : layout_.gradient_buckets()) {
     const auto device = model_[static_cast<size_t>(bucket.places.front().parameter)].device();
     const auto own_type = at::TensorOptions().dtype(scalar_type(bucket.dtype)).device(device);
     parameters_.push_back(options.allocate_parameters
                               ? options.allocate_parameters(bucket.num_elements, scalar_type(bucket.dtype))
                               : at::zeros({bucket.num_elements}, own_type));
+    if (bucket.frozen) continue;
     gradients_.push_back(next_gradients(bucket, scalar_type(gradient_dtype(plan.options, bucket)), options));
   }
 }
@@ -72,29 +75,33 @@ at::Tensor FlatBuckets::gradient_view(int parameter) const {
 at::Tensor& FlatBuckets::model_gradient(int parameter) { return model_[static_cast<size_t>(parameter)].mutable_grad(); }
 
 void FlatBuckets::fill() const {
+  for (int bucket = 0; bucket < num_with_frozen(); ++bucket) fill(bucket);
+}
+
+void FlatBuckets::fill(int bucket) const {
   const at::NoGradGuard no_grad;
-  for (const auto& bucket : layout_.gradient_buckets()) {
-    for (const auto& place : bucket.places) parameter_view(place.parameter).copy_(model_parameter(place.parameter));
-  }
+  clear_padding(bucket, parameters(bucket));
+  for (const auto& place : layout_.bucket(bucket).places)
+    parameter_view(place.parameter).copy_(model_parameter(place.parameter));
 }
 
 void FlatBuckets::lay_in() {
-  const at::NoGradGuard no_grad;
-  for (const auto& bucket : layout_.gradient_buckets()) {
-    for (const auto& place : bucket.places) {
-      model_[static_cast<size_t>(place.parameter)].set_data(parameter_view(place.parameter));
-    }
-  }
+  for (int bucket = 0; bucket < num_with_frozen(); ++bucket) lay_in(bucket);
 }
 
-// By address, without making a view: this is asked for every parameter in every backward.
+void FlatBuckets::lay_in(int bucket) {
+  const at::NoGradGuard no_grad;
+  for (const auto& place : layout_.bucket(bucket).places)
+    model_[static_cast<size_t>(place.parameter)].set_data(parameter_view(place.parameter));
+}
+
+// Without making a view, or looking at memory: this is asked for every parameter in every backward.
 bool FlatBuckets::lies_in(const at::Tensor& tensor, const std::vector<at::Tensor>& flats, int parameter) const {
   const auto& place = layout_.place(parameter);
   if (place.num_elements == 0) return tensor.defined();
   if (!tensor.defined() || tensor.is_sparse() || !tensor.is_contiguous()) return false;
   const auto& flat = flats[static_cast<size_t>(layout_.home(parameter).bucket)];
-  const auto* const inside = static_cast<const char*>(flat.const_data_ptr()) + place.begin * flat.element_size();
-  return tensor.const_data_ptr() == inside;
+  return tensor.storage().is_alias_of(flat.storage()) && tensor.storage_offset() == flat.storage_offset() + place.begin;
 }
 
 bool FlatBuckets::holds_parameter(int parameter) const {
@@ -137,7 +144,7 @@ void FlatBuckets::forget_gradients(int bucket) {
 
 void FlatBuckets::pack_gradients(int bucket) {
   const at::NoGradGuard no_grad;
-  if (!rings_.empty()) clear_padding(bucket);
+  if (!rings_.empty()) clear_padding(bucket, gradients(bucket));
   for (const auto& place : layout_.bucket(bucket).places) {
     const at::Tensor inside = gradient_view(place.parameter);
     const at::Tensor& own = model_gradient(place.parameter);
@@ -149,9 +156,8 @@ void FlatBuckets::pack_gradients(int bucket) {
   }
 }
 
-// Between parameters and behind them lies what another bucket has left.
-void FlatBuckets::clear_padding(int bucket) const {
-  const at::Tensor& flat = gradients(bucket);
+// Between parameters and behind them lies what another bucket has left, or nothing yet.
+void FlatBuckets::clear_padding(int bucket, const at::Tensor& flat) const {
   int64_t end = 0;
   for (const auto& place : layout_.bucket(bucket).places) {
     flat.narrow(0, end, place.begin - end).zero_();

@@ -35,6 +35,7 @@ struct FlatOptions {
   std::function<at::Tensor(int64_t count, at::ScalarType type)> allocate_parameters = {};  // absent: plain memory
   // Gradient buckets take turns in so many buffers of each type; 0: each has memory of its own.
   int num_buffers = 0;
+  bool with_frozen = false;  // frozen parameters are laid into buckets too
 };
 
 // Rank r's part of a bucket, whatever of the bucket the flat tensor holds: parameters, gradients, what travels.
@@ -45,17 +46,21 @@ class FlatBuckets {
   // parameters[i] is the plan's parameter i. All on one device.
   FlatBuckets(const plan::Plan& plan, std::vector<at::Tensor> parameters, const FlatOptions& options);
 
-  int size() const { return static_cast<int>(gradients_.size()); }  // those with gradients
+  int size() const { return static_cast<int>(gradients_.size()); }  // those with gradients, which come first
+  int num_with_frozen() const { return static_cast<int>(parameters_.size()); }
   const at::Tensor& parameters(int bucket) const { return parameters_[static_cast<size_t>(bucket)]; }
   const at::Tensor& gradients(int bucket) const { return gradients_[static_cast<size_t>(bucket)]; }
   // A parameter's own part of its bucket, in its shape.
   at::Tensor parameter_view(int parameter) const;
   at::Tensor gradient_view(int parameter) const;
 
-  // Copies the model's values in, then makes its parameters views. Frozen parameters stay where they are.
+  // Copies the model's values in, then makes its parameters views; what they were goes then, unless others hold it. Frozen
+  // parameters without buckets stay where they are.
   void fill() const;
+  void fill(int bucket) const;
   void lay_in();
-  // Whether the model's parameter is still the bucket's memory.
+  void lay_in(int bucket);
+  // Whether the model's parameter is still in the bucket's storage, whether that has memory or not.
   bool holds_parameter(int parameter) const;
 
   enum class Attached { kBefore, kNow, kSparse, kAbsent };
@@ -79,8 +84,8 @@ class FlatBuckets {
 
  private:
   at::Tensor view(const at::Tensor& flat, int parameter) const;
-  void clear_padding(int bucket) const;
   at::Tensor next_gradients(const plan::Bucket& bucket, at::ScalarType type, const FlatOptions& options);
+  void clear_padding(int bucket, const at::Tensor& flat) const;
   bool lies_in(const at::Tensor& tensor, const std::vector<at::Tensor>& flats, int parameter) const;
   at::Tensor& model_gradient(int parameter);
 
