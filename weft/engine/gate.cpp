@@ -1,11 +1,13 @@
 #include "weft/engine/gate.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
 
 #include <exception>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -14,12 +16,13 @@ namespace weft::engine {
 // What is behind a gate, kept alive by operators that stand before it.
 class Gate::Door {
  public:
-  Door(const std::vector<at::Tensor>& flats, std::function<void(int)> touched)
-      : touched_(std::move(touched)), is_shut_(flats.size(), false) {
+  Door(const std::vector<at::Tensor>& flats, GateCalls calls)
+      : calls_(std::move(calls)), is_shut_(flats.size(), false) {
     for (const at::Tensor& flat : flats)
       numbers_.emplace(flat.storage().unsafeGetStorageImpl(), static_cast<int>(numbers_.size()));
   }
 
+  bool stays_shut() const { return static_cast<bool>(calls_.passed); }
   std::optional<int> number_of(const void* storage) const {
     const auto found = numbers_.find(storage);
     return found == numbers_.end() ? std::nullopt : std::optional(found->second);
@@ -30,16 +33,16 @@ class Gate::Door {
     num_shut_ = is_shut_.size();
   }
   // Whether this was the last.
-  bool touch(int number) {
+  bool touch(const GateTouch& touch) {
     const std::scoped_lock lock(mutex_);
-    if (!is_shut_[static_cast<size_t>(number)]) return false;
-    is_shut_[static_cast<size_t>(number)] = false;
-    try {
-      touched_(number);
-    } catch (...) {
-      failure_ = std::current_exception();
-    }
-    return --num_shut_ == 0;
+    if (!is_shut_[static_cast<size_t>(touch.number)]) return false;
+    if (!stays_shut()) is_shut_[static_cast<size_t>(touch.number)] = false;
+    guarded([&] { calls_.touched(touch); });
+    return !stays_shut() && --num_shut_ == 0;
+  }
+  void pass(int number, bool writes) {
+    const std::scoped_lock lock(mutex_);
+    guarded([&] { calls_.passed(number, writes); });
   }
   void rethrow() {
     const std::scoped_lock lock(mutex_);
@@ -47,13 +50,54 @@ class Gate::Door {
   }
 
  private:
-  const std::function<void(int)> touched_;
+  // The first failure is the cause of those that follow.
+  template <typename Do>
+  void guarded(Do what) {
+    try {
+      what();
+    } catch (...) {
+      if (!failure_) failure_ = std::current_exception();
+    }
+  }
+
+  const GateCalls calls_;
   std::unordered_map<const void*, int> numbers_;  // by storage
-  std::recursive_mutex mutex_;                    // of what follows; `touched` may run operators of its own
+  std::recursive_mutex mutex_;                    // of what follows; a callback may run operators of its own
   std::vector<bool> is_shut_;                     // by number
   size_t num_shut_ = 0;
   std::exception_ptr failure_;
 };
+
+namespace {
+
+// What an operator stands before that is to be told when it has ended.
+struct Held {
+  std::shared_ptr<void> door;
+  int number;
+  size_t argument;
+};
+
+struct Passing final : at::ObserverContext {
+  std::vector<Held> held;
+};
+
+// Names end with '_' where an operator writes to its first argument, and overloads have "out" where it writes to others. Only then
+// is the schema worth asking: that takes longer than many operators.
+bool may_write(const at::RecordFunction& function) {
+  const std::string_view name = function.name();
+  return name.ends_with('_') || name.starts_with("aten::_foreach") || name.starts_with("aten::_fused") ||
+         std::string_view(function.overload_name()).find("out") != std::string_view::npos;
+}
+
+bool writes_to(const at::RecordFunction& function, size_t argument) {
+  if (!may_write(function)) return false;
+  const auto schema = function.operator_schema();
+  if (!schema || argument >= schema->arguments().size()) return true;  // unknown: rather once too often
+  const auto* const alias = schema->arguments()[argument].alias_info();
+  return alias != nullptr && alias->isWrite();
+}
+
+}  // namespace
 
 // Torch calls back for every operator, in all threads, only while there is one of them.
 class ClosedDoors {
@@ -66,6 +110,7 @@ class ClosedDoors {
   }
   void add(const Door& door) {
     const std::unique_lock lock(mutex_);
+    if (std::find(doors_.begin(), doors_.end(), door) != doors_.end()) return;
     doors_.push_back(door);
     if (doors_.size() == 1) watch();
   }
@@ -73,14 +118,51 @@ class ClosedDoors {
     const std::unique_lock lock(mutex_);
     if (std::erase(doors_, door) > 0 && doors_.empty()) at::disableCallback(*handle_);
   }
-  // Waits without the lock: a peer that is a thread of this process may need it before it can do what we wait for.
-  void look_at(const at::Tensor& input) {
-    if (!input.defined() || !input.has_storage()) return;
-    const auto [door, number] = find(input.storage().unsafeGetStorageImpl());
-    if (door && door->touch(number)) remove(door);
+
+  static std::unique_ptr<at::ObserverContext> before_operator(const at::RecordFunction& function) {
+    Look look{.function = function};
+    for (const c10::IValue& input : function.inputs()) {
+      if (input.isTensor()) {
+        all().look_at(input.toTensor(), look);
+      } else if (input.isTensorList()) {
+        for (const at::Tensor& one : input.toTensorVector()) all().look_at(one, look);
+      } else if (input.isOptionalTensorList()) {
+        for (const auto& one : input.toOptionalTensorVector()) all().look_at(one.value_or(at::Tensor()), look);
+      }
+      ++look.argument;
+    }
+    return std::move(look.passing);
+  }
+
+  static void after_operator(const at::RecordFunction& function, at::ObserverContext* context) {
+    auto* const passing = static_cast<Passing*>(context);
+    if (passing == nullptr) return;
+    for (const Held& one : passing->held)
+      static_cast<Gate::Door*>(one.door.get())->pass(one.number, writes_to(function, one.argument));
   }
 
  private:
+  // One operator's inputs being looked at.
+  struct Look {
+    const at::RecordFunction& function;
+    std::unique_ptr<Passing> passing = {};
+    size_t argument = 0;
+    bool has_touched = false;
+  };
+
+  // Waits without the lock: a peer that is a thread of this process may need it before it can do what we wait for.
+  void look_at(const at::Tensor& input, Look& look) {
+    if (!input.defined() || !input.has_storage()) return;
+    const auto [door, number] = find(input.storage().unsafeGetStorageImpl());
+    if (!door) return;
+    if (door->stays_shut()) {
+      if (!look.passing) look.passing = std::make_unique<Passing>();
+      look.passing->held.push_back({door, number, look.argument});
+    }
+    const bool is_first = !std::exchange(look.has_touched, true);
+    if (door->touch({.number = number, .is_first = is_first, .name = look.function.name()})) remove(door);
+  }
+
   std::pair<Door, int> find(const void* storage) {
     const std::shared_lock lock(mutex_);
     for (const Door& door : doors_) {
@@ -88,39 +170,21 @@ class ClosedDoors {
     }
     return {};
   }
-  void watch();
+
+  void watch() {
+    if (handle_) return at::reenableCallback(*handle_);
+    handle_ = at::addGlobalCallback(at::RecordFunctionCallback(before_operator, after_operator)
+                                        .needsInputs(true)
+                                        .scopes({at::RecordScope::FUNCTION}));
+  }
 
   std::shared_mutex mutex_;
   std::vector<Door> doors_;
   std::optional<at::CallbackHandle> handle_;
 };
 
-namespace {
-
-std::unique_ptr<at::ObserverContext> before_operator(const at::RecordFunction& function) {
-  auto& doors = ClosedDoors::all();
-  for (const c10::IValue& input : function.inputs()) {
-    if (input.isTensor()) {
-      doors.look_at(input.toTensor());
-    } else if (input.isTensorList()) {
-      for (const at::Tensor& one : input.toTensorVector()) doors.look_at(one);
-    } else if (input.isOptionalTensorList()) {
-      for (const auto& one : input.toOptionalTensorVector()) doors.look_at(one.value_or(at::Tensor()));
-    }
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-void ClosedDoors::watch() {
-  if (handle_) return at::reenableCallback(*handle_);
-  handle_ = at::addGlobalCallback(
-      at::RecordFunctionCallback(before_operator).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
-}
-
-Gate::Gate(const std::vector<at::Tensor>& flats, std::function<void(int number)> touched)
-    : door_(std::make_shared<Door>(flats, std::move(touched))) {}
+Gate::Gate(const std::vector<at::Tensor>& flats, GateCalls calls)
+    : door_(std::make_shared<Door>(flats, std::move(calls))) {}
 
 Gate::~Gate() { open(); }
 

@@ -2,16 +2,23 @@
 
 #include <ATen/TensorIndexing.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/index.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <thread>
+
+#include "weft/base/text.h"
 
 namespace weft::engine {
 namespace {
@@ -23,7 +30,7 @@ class GateTest : public testing::Test {
 
   at::Tensor a_ = at::zeros({16}), b_ = at::zeros({16});
   std::vector<int> touched_;
-  Gate gate_{{a_, b_}, [this](int number) { touched_.push_back(number); }};
+  Gate gate_{{a_, b_}, {.touched = [this](const GateTouch& touch) { touched_.push_back(touch.number); }}};
 };
 
 using Numbers = std::vector<int>;
@@ -42,7 +49,7 @@ TEST_F(GateTest, TheFirstTouchOfEachIsTold) {
 }
 
 TEST_F(GateTest, TheValueIsThereBeforeTheOperatorRuns) {
-  Gate filling({a_}, [this](int) { a_.fill_(3); });
+  Gate filling({a_}, {.touched = [this](const GateTouch&) { a_.fill_(3); }});
   filling.close();
   EXPECT_EQ((a_ + 1).sum().item<float>(), 64);
 }
@@ -91,11 +98,63 @@ TEST_F(GateTest, OtherThreadsAreSeenAndThoseThatDoNotWatchAreNot) {
 }
 
 TEST_F(GateTest, AFailureIsKeptForTheOwner) {
-  Gate failing({a_}, [](int) { throw std::runtime_error("a peer is gone"); });
+  Gate failing({a_}, {.touched = [](const GateTouch&) { throw std::runtime_error("a peer is gone"); }});
   failing.close();
   failing.rethrow();
   EXPECT_NO_THROW(a_ + 1);
   EXPECT_THROW(failing.rethrow(), std::runtime_error);
+}
+
+// Every touch, from before the operator until after it, and whether it has written.
+class GateThatStays : public testing::Test {
+ protected:
+  std::vector<std::string> events() { return std::exchange(events_, {}); }
+
+  at::Tensor a_ = at::zeros({16}), b_ = at::zeros({16});
+  std::vector<std::string> events_;
+  Gate gate_{
+      {a_, b_},
+      {.touched =
+           [this](const GateTouch& touch) {
+             events_.push_back(cat(touch.is_first ? "" : "also ", "touch ", touch.number));
+           },
+       .passed = [this](int number, bool writes) { events_.push_back(cat(writes ? "wrote " : "read ", number)); }}};
+};
+
+using Events = std::vector<std::string>;
+
+TEST_F(GateThatStays, EveryOperatorIsTold) {
+  gate_.close();
+  for (int i = 0; i < 2; ++i) {
+    const at::Tensor sum = at::add(a_, b_);
+    EXPECT_EQ(events(), (Events{"touch 0", "also touch 1", "read 0", "read 1"}));
+  }
+}
+
+TEST_F(GateThatStays, WritesAreTold) {
+  gate_.close();
+  a_.add_(b_);
+  EXPECT_EQ(events(), (Events{"touch 0", "also touch 1", "wrote 0", "read 1"}));
+  at::Tensor other = at::ones({16});
+  events();
+  other.copy_(a_);
+  EXPECT_EQ(events(), (Events{"touch 0", "read 0"}));
+  at::mul_out(a_, other, other);
+  EXPECT_EQ(events(), (Events{"touch 0", "wrote 0"}));
+  const std::vector<at::Tensor> both = {a_, b_};
+  at::_foreach_add_(both, 1);
+  const Events got = events();
+  EXPECT_NE(std::ranges::find(got, "wrote 0"), got.end());
+  EXPECT_NE(std::ranges::find(got, "wrote 1"), got.end());
+}
+
+TEST_F(GateThatStays, ComposedOperatorsHoldUntilTheirEnd) {
+  gate_.close();
+  const at::Tensor in = at::ones({2, 4});
+  at::linear(in, a_.narrow(0, 0, 8).view({2, 4}));
+  const Events got = events();
+  EXPECT_EQ(std::ranges::count(got, "touch 0"), std::ranges::count(got, "read 0"));
+  EXPECT_EQ(got.back(), "read 0");
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ Gathering::Gathering(std::vector<comm::Group*> lanes, const memory::FlatBuckets&
       how_(how),
       flights_(static_cast<size_t>(buckets.size())) {
   if (how_ != Bring::kLazily) return;
-  gate_ = std::make_unique<Gate>(flats_of(buckets), [this](int bucket) { wait_for(bucket); });
+  gate_ = std::make_unique<Gate>(flats_of(buckets),
+                                 GateCalls{.touched = [this](const GateTouch& touch) { wait_for(touch.number); }});
 }
 
 void Gathering::before_update() {
