@@ -62,6 +62,8 @@ struct EngineTuning {
 struct EngineTotals {
   int64_t num_collectives = 0, sent_bytes = 0;
   double exposed_comm_s = 0;
+  int64_t peak_gathered_elements =
+      0;  // stage 3: parameters that were whole at one time, those that always are left out
 };
 
 // Padding between parameters is left out.
@@ -71,6 +73,9 @@ struct EngineStateBytes {
 
 struct EngineOptions {
   std::vector<ParameterGroup> groups = {};  // with numbers of their own, first come first served
+  // Stage 3: parameters that come together, whichever of them is touched. For those that ranks choose from, each its own (the experts
+  // of a layer), where ranks cannot read each other's memory.
+  std::vector<std::vector<at::Tensor>> together = {};
   std::function<engine::ModelTensors()> look_again =
       {};  // to find parameters that were added later; initialize() knows how
 };

@@ -41,7 +41,13 @@ TEST_P(EngineBits, AreTheSameInEveryStage) {
           R"(, "zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": 300})",
           R"(, "zero_optimization": {"stage": 2, "reduce_bucket_size": 1}, "weft": {"common_parameters": false})",
           R"(, "zero_optimization": {"stage": 2}, "weft": {"common_parameters": false, "lazy_gather": false})",
-          R"(, "zero_optimization": {"stage": 2, "overlap_comm": true}, "weft": {"bucket": "auto"})"}) {
+          R"(, "zero_optimization": {"stage": 2, "overlap_comm": true}, "weft": {"bucket": "auto"})",
+          R"(, "zero_optimization": {"stage": 3})",
+          R"(, "zero_optimization": {"stage": 3}, "weft": {"common_parameters": false})",
+          R"(, "zero_optimization": {"stage": 3, "overlap_comm": true, "reduce_bucket_size": 100,
+              "stage3_param_persistence_threshold": 0}, "weft": {"common_parameters": false})",
+          R"(, "zero_optimization": {"stage": 3, "reduce_bucket_size": 1, "stage3_param_persistence_threshold": 10,
+              "stage3_max_live_parameters": 0}, "weft": {"common_parameters": false})"}) {
       const auto got = train_together(size, settings(size, accumulation, cat(more, zero)), kNumSteps);
       for (size_t rank = 0; rank < got.size(); ++rank) {
         expect_same_bits(got[rank], expected[0], cat(size, " ranks, ", zero));
@@ -74,7 +80,9 @@ TEST(EngineOptimizers, HaveTheSameBitsInEveryStage) {
     std::vector<Trained> first;
     for (const char* zero : {R"(, "zero_optimization": {"stage": 0}, "weft": {"shard_update": false})",
                              R"(, "zero_optimization": {"stage": 1, "reduce_bucket_size": 300})",
-                             R"(, "zero_optimization": {"stage": 2}, "weft": {"common_parameters": false})"}) {
+                             R"(, "zero_optimization": {"stage": 2}, "weft": {"common_parameters": false})",
+                             R"(, "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 9},
+                                 "weft": {"common_parameters": false})"}) {
       auto config = settings(3, 2, zero);
       config.optimizer.type = type;
       const auto got = train_together(3, config, kNumSteps);
@@ -162,7 +170,7 @@ TEST_P(EngineTraffic, SendsWhatThePlanSays) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EngineTraffic, testing::Values(0, 1, 2));
+INSTANTIATE_TEST_SUITE_P(All, EngineTraffic, testing::Values(0, 1, 2, 3));
 
 }  // namespace
 }  // namespace weft

@@ -2,6 +2,7 @@
 
 #include <c10/core/DeviceType.h>
 
+#include <algorithm>
 #include <map>
 
 #include "weft/base/error.h"
@@ -53,6 +54,14 @@ class Ties {
   std::map<const void*, std::string> by_storage_;
 };
 
+int number_of(const at::Tensor& tensor, const ModelTensors& model, const plan::ParameterTable& table) {
+  for (size_t i = 0; i < model.parameters.size(); ++i) {
+    if (model.parameters[i].second.is_same(tensor)) return table.owner(static_cast<int>(i));
+  }
+  refuse("a tensor to gather together with others is no parameter of the model", "",
+         "give tensors of named_parameters() themselves, not views or copies");
+}
+
 }  // namespace
 
 plan::ParameterTable table_of(const ModelTensors& model) {
@@ -84,6 +93,19 @@ at::Device device_of(const ModelTensors& model) {
            "move the whole model to one device before initialize()");
   }
   return first.device();
+}
+
+std::vector<std::vector<int>> numbers_of(const std::vector<std::vector<at::Tensor>>& groups, const ModelTensors& model,
+                                         const plan::ParameterTable& table) {
+  std::vector<std::vector<int>> out;
+  for (const auto& group : groups) {
+    out.emplace_back();
+    for (const at::Tensor& tensor : group) {
+      const int number = number_of(tensor, model, table);
+      if (std::ranges::find(out.back(), number) == out.back().end()) out.back().push_back(number);
+    }
+  }
+  return out;
 }
 
 }  // namespace weft::engine

@@ -34,4 +34,8 @@ plan::ParameterTable table_of(const ModelTensors& model);
 
 at::Device device_of(const ModelTensors& model);
 
+// Groups of the model's parameters by their numbers in the table; tied ones by their owners', each once.
+std::vector<std::vector<int>> numbers_of(const std::vector<std::vector<at::Tensor>>& groups, const ModelTensors& model,
+                                         const plan::ParameterTable& table);
+
 }  // namespace weft::engine

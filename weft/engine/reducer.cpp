@@ -60,10 +60,20 @@ Reducer::Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, 
   }
   log_.num_arrivals.assign(num_arrivals_.size(), 0);
   log_.last_s.assign(num_arrivals_.size(), 0);
-  for (const auto& bucket : buckets.layout().gradient_buckets()) {
+  count_per_bucket();
+}
+
+void Reducer::count_per_bucket() {
+  per_bucket_.clear();
+  for (const auto& bucket : buckets_.layout().gradient_buckets()) {
     per_bucket_.push_back(0);
     for (const auto& place : bucket.places) per_bucket_.back() += num_arrivals_[static_cast<size_t>(place.parameter)];
   }
+}
+
+void Reducer::expect_as_logged() {
+  for (size_t i = 0; i < num_arrivals_.size(); ++i) num_arrivals_[i] = std::max(1, log_.num_arrivals[i]);
+  count_per_bucket();
 }
 
 void Reducer::begin(Backward how) {

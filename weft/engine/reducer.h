@@ -78,6 +78,8 @@ class Reducer {
   bool adds_up() const { return settings_.add_up; }
   // Drops what has been added up; the next result is the first of its sum.
   void forget();
+  // Gradients come as often in each backward as they did in the last one.
+  void expect_as_logged();
   // Backward has thrown. Whether collectives are under way that peers will miss.
   bool abandon();
 
@@ -92,6 +94,7 @@ class Reducer {
     int64_t started_ns = 0;
   };
 
+  void count_per_bucket();
   void take_in(int parameter);
   void start_full_buckets();
   void start(int bucket);
@@ -107,7 +110,7 @@ class Reducer {
   comm::Group& group_;  // the first of them
   memory::FlatBuckets& buckets_;
   const ReduceSettings settings_;
-  const std::vector<int> num_arrivals_;
+  std::vector<int> num_arrivals_;
 
   Backward how_;
   bool in_backward_ = false;

@@ -61,6 +61,7 @@ void check_compression(const config::Resolved& config) {
     with("\"communication_data_type\"", "leave \"communication_data_type\" out: int8 is what travels");
   if (config.zero_optimization.stage == 0 && !config.weft.shard_update)
     with("\"shard_update\": false in stage 0", "leave \"shard_update\" out, or set \"stage\": 1");
+  if (config.zero_optimization.stage == 3) with("\"stage\": 3", "set \"stage\": 2");
   // What is left over is in units of the loss scale it came with.
   if (config.fp16.enabled) with("\"fp16\", whose loss scale changes between steps", "enable \"bf16\" instead");
 }
@@ -68,10 +69,6 @@ void check_compression(const config::Resolved& config) {
 }  // namespace
 
 void check_supported(const config::Resolved& config) {
-  if (config.zero_optimization.stage > 2) {
-    refuse("this version of weft trains with stages 0 to 2 only", cat("\"stage\": ", config.zero_optimization.stage),
-           "set \"zero_optimization\": {\"stage\": 2}");
-  }
   if (config.fp16.enabled && config.bf16.enabled) {
     refuse("the model cannot be in two types", "\"fp16\" and \"bf16\" are both enabled",
            "leave one of them out; bf16 needs no loss scale");
@@ -110,7 +107,7 @@ void convert_the_rest(const ModelTensors& model, const config::Resolved& config)
   if (!precision) return;
   const auto type = memory::scalar_type(*precision);
   for (const auto& [name, tensor] : model.parameters) {
-    if (!tensor.requires_grad()) tensor.set_data(tensor.to(type));
+    if (!tensor.requires_grad() && tensor.scalar_type() != type) tensor.set_data(tensor.to(type));
   }
   if (config.data_types.buffer_dtype && *config.data_types.buffer_dtype == config::Dtype::kFp32) return;
   for (const auto& [name, tensor] : model.buffers) {
@@ -147,6 +144,8 @@ plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group
   if (out.stage == 0 && out.wire_dtype && !share_memory) out.shard_update = false;
   const bool shares_out = out.stage >= 1 || out.shard_update;
   out.common_parameters = share_memory && shares_out && config.weft.common_parameters;
+  // In one memory there is nothing to gather, so nothing has to stay.
+  if (out.common_parameters) out.layout.persistent_below = 0;
   if (config.weft.reduce_each == config::ReduceEach::kAuto) out.reduce_each = share_memory;
   return out;
 }
@@ -154,7 +153,15 @@ plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group
 Bring bring_of(const config::Resolved& config, const plan::Plan& plan) {
   if (plan::effective_stage(plan, plan.options.stage) == 0) return Bring::kNone;
   if (plan.options.common_parameters) return Bring::kCommon;
+  if (plan::effective_stage(plan, plan.options.stage) >= 3) return Bring::kNone;
   return config.weft.lazy_gather ? Bring::kLazily : Bring::kAtOnce;
+}
+
+plan::ResidencyLimits residency_limits(const config::Resolved& config) {
+  const auto& zero = config.zero_optimization;
+  return {.max_live = zero.stage3_max_live_parameters,
+          .prefetch = zero.stage3_prefetch_bucket_size,
+          .max_reuse_distance = zero.stage3_max_reuse_distance};
 }
 
 ReduceSettings reduce_settings(const config::Resolved& config, const plan::Plan& plan) {

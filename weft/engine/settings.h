@@ -9,6 +9,7 @@
 #include "weft/engine/model_tensors.h"
 #include "weft/engine/reducer.h"
 #include "weft/plan/agreement.h"
+#include "weft/plan/residency.h"
 
 namespace weft::engine {
 
@@ -27,6 +28,7 @@ std::optional<at::ScalarType> autocast_type(const config::Resolved& config);
 // With what the ranks' transport can do.
 plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group& group, at::Device device);
 ReduceSettings reduce_settings(const config::Resolved& config, const plan::Plan& plan);
+plan::ResidencyLimits residency_limits(const config::Resolved& config);
 Bring bring_of(const config::Resolved& config, const plan::Plan& plan);
 
 // What must be equal on all ranks beside the plan.

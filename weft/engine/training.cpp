@@ -74,14 +74,17 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   check_supported(config_);
   const plan::ParameterTable table = table_of(model_);
   check_types(table, config_);
-  plan_.emplace(make_plan(in_precision(table, config_), plan_options(config_, *world_.group, device_)));
+  plan::PlanOptions plan_of_config = plan_options(config_, *world_.group, device_);
+  if (plan_of_config.stage >= 3) plan_of_config.layout.together = numbers_of(options.together, model_, table);
+  plan_.emplace(make_plan(in_precision(table, config_), std::move(plan_of_config)));
   check_agreement(*world_.group, describe(*plan_, what_must_agree()), device_);
   broadcast_model(*world_.group, model_);
   Lanes lanes = lanes_of(world_);
   reduce_lanes_ = std::move(lanes.reduce);
   gather_lanes_ = std::move(lanes.gather);
   learnt_ = world_.size == 1;  // nobody waits for a bucket
-  wants_tuning_ = config_.weft.bucket == config::BucketSizes::kAuto && world_.size > 1 && plan_->options.overlap;
+  wants_tuning_ = config_.weft.bucket == config::BucketSizes::kAuto && world_.size > 1 && plan_->options.overlap &&
+                  !gathers_touched();
   step_began_ns_ = now_ns();
   lay_out(plan_->table, plan_->options.layout);
   convert_the_rest(model_, config_);
@@ -112,8 +115,18 @@ at::Tensor Training::own_part(const at::Tensor& bucket) const {
   return is_sharded() ? memory::slice_of(bucket, world_.rank, world_.size) : bucket;
 }
 
+at::Tensor Training::own_parameters(int bucket) const {
+  return residents_ ? residents_->slice(bucket) : own_part(buckets_->parameters(bucket));
+}
+
+void Training::wait_for_parameters() {
+  gathering_->wait();
+  if (residents_) residents_->hold_all();
+}
+
 void Training::lay_out(plan::ParameterTable table, plan::LayoutOptions layout) {
   const NamedTensors state = state_to_move();
+  if (residents_) residents_->give_up();
   const bool had_state = updater_.has_state();
   const std::vector<double> last_lrs = updater_.lrs();
   plan::PlanOptions options = plan_->options;
@@ -173,32 +186,48 @@ void Training::make_buckets() {
   const auto allocate = [this](int64_t count, at::ScalarType type) {
     return allocate_on(*world_.group, device_, count, type);
   };
-  memory::FlatOptions memory{.allocate_gradients = allocate};
+  memory::FlatOptions memory{.allocate_gradients = allocate, .with_frozen = stage() >= 3};
   if (stage() >= 2) memory.num_buffers = plan_->options.overlap ? 2 : 1;
   const bool common = plan_->options.common_parameters;
   if (common) {
     memory.allocate_parameters = [this](int64_t count, at::ScalarType type) {
       return world_.group->allocate_common(count, type);
     };
+  } else if (gathers_touched()) {
+    // Pages that are there only from fill() on: the buckets take turns.
+    memory.allocate_parameters = [this](int64_t count, at::ScalarType type) {
+      return at::empty({count}, at::TensorOptions().dtype(type).device(device_));
+    };
   } else if (is_sharded()) {
     memory.allocate_parameters = allocate;
   }
   std::vector<at::Tensor> parameters;
   for (const auto& [name, tensor] : model_.parameters) parameters.push_back(tensor);
-  auto buckets = std::make_unique<memory::FlatBuckets>(*plan_, std::move(parameters), memory);
-  if (!common || world_.rank == 0) buckets->fill();
-  if (common) world_.group->barrier();
-  buckets->lay_in();
   if (reducer_) add_to(replaced_, reducer_->totals());
   if (gathering_) add_to(replaced_, gathering_->totals());
-  gathering_ = std::make_unique<Gathering>(pointers(gather_lanes_), *buckets, bring_of(config_, *plan_));
-  buckets_ = std::move(buckets);
+  if (residents_) add_to(replaced_, residents_->totals());
+  const auto before = std::exchange(
+      buckets_, std::make_unique<memory::FlatBuckets>(*plan_, std::move(parameters), memory));  // until all are copied
+  fill_buckets();
+  gathering_ = std::make_unique<Gathering>(pointers(gather_lanes_), *buckets_, bring_of(config_, *plan_));
+}
+
+void Training::fill_buckets() {
+  residents_.reset();
+  if (gathers_touched()) {
+    residents_ = std::make_unique<Residents>(pointers(gather_lanes_), *plan_, *buckets_, residency_limits(config_));
+    return;
+  }
+  const bool common = plan_->options.common_parameters;
+  if (!common || world_.rank == 0) buckets_->fill();
+  if (common) world_.group->barrier();
+  buckets_->lay_in();
 }
 
 void Training::make_masters() {
   masters_.clear();
   for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
-    const at::Tensor own = own_part(buckets_->parameters(bucket));
+    const at::Tensor own = own_parameters(bucket);
     if (own.scalar_type() != at::kFloat) masters_.push_back(at::zeros({own.numel()}, own.options().dtype(at::kFloat)));
   }
   WEFT_CHECK(masters_.empty() || std::ssize(masters_) == buckets_->size());
@@ -216,7 +245,7 @@ void Training::make_reducer() {
 UpdateTargets Training::update_targets() const {
   UpdateTargets out{.shared_with = sharers()};
   for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
-    const at::Tensor own = own_part(buckets_->parameters(bucket));
+    const at::Tensor own = own_parameters(bucket);
     out.params.push_back(masters_.empty() ? own : masters_[static_cast<size_t>(bucket)]);
     out.copies.push_back(masters_.empty() ? at::Tensor() : own);
     out.grads.push_back(reducer_->result(bucket));
@@ -272,6 +301,7 @@ void Training::check_alive() {
   if (!dead_.empty()) refuse_dead(dead_, world_.rank);
   try {
     gathering_->check();
+    if (residents_) residents_->check();
   } catch (const std::exception& error) {
     dead_ = error.what();
     throw;
@@ -347,10 +377,12 @@ void Training::learn_order() {
   for (const int parameter : plan_->table.trainable()) {
     if (!came[static_cast<size_t>(parameter)]) order.push_back(parameter);
   }
+  learnt_ = true;
+  // Parameters that are in slices would all have to be whole to be laid out anew.
+  if (residents_) return reducer_->expect_as_logged();
   plan::LayoutOptions layout = plan_->options.layout;
   layout.ready_order = broadcast_numbers(*world_.group, order, device_);
   lay_out(plan_->table, std::move(layout));
-  learnt_ = true;
 }
 
 void Training::tune_buckets() {
@@ -412,7 +444,9 @@ StepInfo Training::update() {
   bool updated = false;
   try {
     gathering_->before_update();
+    if (residents_) residents_->before_update();
     updated = updater_.update(*reducer_, global_steps_);
+    if (residents_) residents_->after_update();
     gathering_->after_update();
   } catch (const std::exception& error) {
     dead_ = error.what();
@@ -435,7 +469,19 @@ EngineTotals Training::totals() const {
   ReduceTotals all = replaced_;
   add_to(all, reducer_->totals());
   add_to(all, gathering_->totals());
-  return {.num_collectives = all.num_collectives, .sent_bytes = all.sent_bytes, .exposed_comm_s = all.exposed_s};
+  if (residents_) add_to(all, residents_->totals());
+  return {.num_collectives = all.num_collectives,
+          .sent_bytes = all.sent_bytes,
+          .exposed_comm_s = all.exposed_s,
+          .peak_gathered_elements = residents_ ? residents_->peak_elements() : 0};
+}
+
+// In stage 3 every rank counts its slices, and small parameters that it keeps whole.
+int64_t Training::parameter_bytes(int number) const {
+  const plan::Bucket& bucket = plan_->layout.bucket(number);
+  const int64_t bytes = bucket.used_elements() * plan::bytes_of(bucket.dtype);
+  if (stage() < 3) return bytes;
+  return (bytes + world_.size - 1) / world_.size + (residents_ && bucket.persistent ? bytes : 0);
 }
 
 EngineStateBytes Training::state_bytes() const {
@@ -444,8 +490,8 @@ EngineStateBytes Training::state_bytes() const {
   for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
     const int64_t elements = plan_->layout.bucket(bucket).used_elements();
     used += elements;
-    padded += own_part(buckets_->parameters(bucket)).numel();
-    out.params += elements * buckets_->parameters(bucket).element_size();
+    padded += own_parameters(bucket).numel();
+    out.params += parameter_bytes(bucket);
     if (stage() < 2) out.grads += elements * buckets_->gradients(bucket).element_size();
     if (reducer_->adds_up()) {
       out.grads += elements * reducer_->result(bucket).element_size() / (is_sharded() ? world_.size : 1);

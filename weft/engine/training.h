@@ -15,6 +15,7 @@
 #include "weft/engine/gathering.h"
 #include "weft/engine/gradient_hooks.h"
 #include "weft/engine/reducer.h"
+#include "weft/engine/residents.h"
 #include "weft/engine/updater.h"
 #include "weft/memory/flat_buckets.h"
 #include "weft/plan/agreement.h"
@@ -31,7 +32,7 @@ class Training {
   bool at_boundary() const;
   void zero_grad();
   void hold_back(int change);
-  void wait_for_parameters() { gathering_->wait(); }
+  void wait_for_parameters();
 
   const World& world() const { return world_; }
   const config::Resolved& config() const { return config_; }
@@ -62,6 +63,10 @@ class Training {
   // Whether this backward's gradients are reduced.
   bool reduces() const;
   at::Tensor own_part(const at::Tensor& bucket) const;
+  at::Tensor own_parameters(int bucket) const;
+  // Parameters that are whole only while they are used.
+  bool gathers_touched() const { return stage() >= 3 && !plan_->options.common_parameters; }
+  void fill_buckets();
 
   // Masters and optimizer state that are there already move along, and so do gradients.
   void lay_out(plan::ParameterTable table, plan::LayoutOptions layout);
@@ -82,6 +87,7 @@ class Training {
   void tune_buckets();
   // A backward whose gradients wait for what is decided after it.
   bool is_learning() const { return !learnt_ || (wants_tuning_ && global_steps_ > 0); }
+  int64_t parameter_bytes(int bucket) const;
   void check_alive();
   void check_model();
   StepInfo update();
@@ -107,6 +113,7 @@ class Training {
   std::vector<std::shared_ptr<comm::Group>> reduce_lanes_, gather_lanes_;
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<Gathering> gathering_;
+  std::unique_ptr<Residents> residents_;  // where parameters are gathered when they are touched
   std::unique_ptr<GradientHooks> hooks_;
   Updater updater_;
   WriteWatch writes_;

@@ -1,0 +1,133 @@
+// Stage 3: parameters of which every rank has a slice, and which are whole only while operators need them.
+//
+// A bucket is a unit: gathered at once, given back at once. An operator that touches one finds it there (gate.h). What the operators of
+// a step touched, one after the other, is the trace; from the second step on the gathers of the same trace begin ahead of their
+// use and units leave by next use (plan/residency.h). Where a step goes another way units come on demand, and that way is
+// learnt too: several are remembered, so that evaluation between steps costs one step.
+//
+// How a unit comes: where ranks can read each other's memory, a rank copies the slices out of it and nobody else takes part, so that
+// ranks may touch different parameters. Elsewhere it is a collective: all ranks touch the same units in the same order; one
+// that does not is named.
+//
+// Written to (by an operator under NoGradGuard, the same on all ranks), a unit's own slice is taken from it again.
+//
+// Ownership: slices and what is gathered are ours; groups and buckets are borrowed. After our end parameters have no memory.
+// Threads: touches on any; the rest from one at a time. Failure: as Group, Error(kEnvironment) where memory is refused, Error(kBug)
+// for ranks that touch different units; behind an operator, which then reads zeros, at the next check().
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "weft/comm/group.h"
+#include "weft/engine/gate.h"
+#include "weft/engine/reducer.h"
+#include "weft/memory/flat_buckets.h"
+#include "weft/plan/plan.h"
+#include "weft/plan/residency.h"
+
+namespace weft::engine {
+
+class Residents {
+ public:
+  // Fills the buckets from the model, lays its parameters in, and keeps the slices. A collective. Lanes are groups of the same
+  // ranks that take gathers in turn. Requires: at least one.
+  Residents(std::vector<comm::Group*> lanes, const plan::Plan& plan, memory::FlatBuckets& buckets,
+            plan::ResidencyLimits limits);
+  ~Residents();
+  Residents(const Residents&) = delete;
+  Residents& operator=(const Residents&) = delete;
+
+  // This rank's slice of a bucket's parameters.
+  const at::Tensor& slice(int bucket) const { return units_[static_cast<size_t>(bucket)].slice; }
+
+  // All ranks have ended backward: what is whole is given back, and nobody reads slices any more.
+  void before_update();
+  // The slices are new.
+  void after_update();
+  // Makes all parameters whole until the next update, whatever the limits say. A collective.
+  void hold_all();
+  // And forever: parameters have memory of their own from here on, and nobody watches them.
+  void give_up();
+  // Throws what a gather behind an operator came upon.
+  void check();
+
+  const ReduceTotals& totals() const { return totals_; }
+  int64_t live_elements() const { return live_; }
+  int64_t peak_elements() const { return peak_; }
+
+ private:
+  struct Unit {
+    at::Tensor flat;   // whose storage the model's parameters share
+    at::Tensor slice;  // this rank's part
+    at::Tensor whole;  // undefined: not there, and not on its way
+    bool persistent = false;
+    bool under_way = false;
+    bool is_leaving = false;  // as soon as nobody uses it
+    bool is_written = false;  // and its slice is not up to date
+    int num_users = 0;        // operators that run
+    int64_t last_touch = 0;
+    comm::Work work;
+    at::Tensor tags;  // of all ranks: which unit each gathers
+    comm::Work tags_work;
+    int64_t started_ns = 0;
+  };
+  // One way that a step can go.
+  struct Way {
+    std::vector<plan::Touch> trace;
+    plan::Residency plan;
+    std::vector<std::vector<int>> leaving;  // by position: units that leave when it is reached
+  };
+
+  Unit& unit(int number) { return units_[static_cast<size_t>(number)]; }
+  void cut(memory::FlatBuckets& buckets, int bucket);
+  void touched(const GateTouch& touch);
+  void passed(int number, bool writes);
+
+  // The trace.
+  void follow(const GateTouch& touch);
+  void advance(int position);
+  bool find_way(const char* at_operator);
+  void take_way(size_t way, int position);
+  void remember();
+
+  // The memory.
+  void bring(int number);
+  void start(int number);
+  void start_collective(int number);
+  void read_peers(Unit& unit);
+  void finish(int number);
+  void check_tags(int number) const;
+  void leave(int number);
+  void make_room(int64_t elements);
+  void take_slice_again(Unit& unit);
+  void give_zeros(int number);
+  at::Tensor memory_for(const Unit& unit);
+  void give_back(at::Tensor memory);
+  std::string name_of(int number) const;
+
+  const std::vector<comm::Group*> lanes_;
+  comm::Group& group_;  // the first of them
+  const plan::Plan& plan_;
+  const plan::ResidencyLimits limits_;
+  const bool one_sided_;
+  std::vector<Unit> units_;     // by bucket
+  std::vector<int64_t> sizes_;  // by bucket, in elements
+  std::unique_ptr<Gate> gate_;
+
+  std::mutex mutex_;  // of what follows
+  std::vector<plan::Touch> recorded_;
+  bool operator_has_touched_ = false;
+  std::vector<Way> ways_;
+  int way_ = -1;  // the one that this step follows; -1: none, units come on demand
+  size_t next_stay_ = 0;
+  int64_t num_touches_ = 0, num_gathers_ = 0;
+  int64_t live_ = 0, peak_ = 0, pooled_ = 0;  // elements
+  std::vector<at::Tensor> pool_;
+  bool has_failed_ = false;
+  ReduceTotals totals_;
+};
+
+}  // namespace weft::engine

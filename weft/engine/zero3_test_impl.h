@@ -1,0 +1,98 @@
+// For this room's tests of stage 3: models as functions over named parameters, trained by ranks that are threads.
+// Requires: tests/support/ranks.h and engine_test_impl.h, included before.
+#pragma once
+
+#include <functional>
+
+#include "weft/comm/wrapped_group.h"
+
+namespace weft {
+
+// Ranks that can do no more than call each other, as over a network.
+class AsOverANetwork final : public comm::WrappedGroup {
+ public:
+  explicit AsOverANetwork(std::shared_ptr<comm::Group> inner) : WrappedGroup(std::move(inner)) {}
+  bool shares_memory() const override { return false; }
+  bool one_sided() const override { return false; }
+
+ private:
+  comm::Work launch(const comm::Collective& call, comm::Launch how) override { return pass_on(call, how); }
+  std::shared_ptr<comm::Group> wrap(std::shared_ptr<comm::Group> part, const std::vector<int>&) override {
+    return std::make_shared<AsOverANetwork>(std::move(part));
+  }
+};
+
+struct Net {
+  std::vector<at::Tensor> parameters;
+  std::function<at::Tensor(const Net& net, int64_t sample)> loss;
+  std::vector<std::vector<size_t>> together = {};
+
+  ModelTensors tensors() const {
+    ModelTensors out;
+    for (size_t i = 0; i < parameters.size(); ++i) out.parameters.emplace_back(cat("p", i), parameters[i]);
+    return out;
+  }
+};
+
+struct NetRun {
+  std::vector<float> losses;  // of rank 0
+  std::vector<at::Tensor> parameters;
+  EngineTotals totals;
+};
+
+struct NetTraining {
+  int size = 2;
+  bool over_network = false;
+  std::string more;  // of the config
+  int num_steps = 4;
+  int64_t accumulation = 1;
+  // Called on every rank before each step.
+  std::function<void(const Net& net, int64_t step)> before_step = {};
+};
+
+inline NetRun train_net(const std::function<Net()>& make, const NetTraining& how) {
+  NetRun out;
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(how.size, [&](test::RankContext& ctx) {
+    World here = world(run, ctx.rank(), how.size);
+    if (how.over_network) here.group = std::make_shared<AsOverANetwork>(here.group);
+    const Net net = make();
+    EngineOptions options;
+    for (const auto& group : net.together) {
+      options.together.emplace_back();
+      for (const size_t parameter : group) options.together.back().push_back(net.parameters[parameter]);
+    }
+    Engine engine(net.tensors(), settings(how.size, how.accumulation, how.more), here, options);
+    for (int64_t i = 0; i < how.num_steps * how.accumulation; ++i) {
+      if (how.before_step && i % how.accumulation == 0) how.before_step(net, i / how.accumulation);
+      const at::Tensor loss = net.loss(net, i * how.size + ctx.rank());
+      if (ctx.rank() == 0) out.losses.push_back(loss.item<float>());
+      engine.backward(loss);
+      engine.step();
+    }
+    std::vector<at::Tensor> parameters;
+    for (const at::Tensor& one : net.parameters) parameters.push_back(one.detach().clone());
+    if (ctx.rank() != 0) return;
+    out.parameters = parameters;
+    out.totals = engine.totals();
+  });
+  return out;
+}
+
+inline void expect_same(const NetRun& a, const NetRun& b, const std::string& which) {
+  EXPECT_EQ(a.losses, b.losses) << which;
+  ASSERT_EQ(a.parameters.size(), b.parameters.size());
+  for (size_t i = 0; i < a.parameters.size(); ++i)
+    EXPECT_TRUE(a.parameters[i].equal(b.parameters[i])) << which << ", parameter " << i;
+}
+
+inline constexpr const char* kStage2 = R"(, "zero_optimization": {"stage": 2})";
+// As little as possible stays: every bucket is one parameter, and leaves when another is touched.
+inline constexpr const char* kTight =
+    R"(, "zero_optimization": {"stage": 3, "reduce_bucket_size": 1, "stage3_param_persistence_threshold": 0,
+        "stage3_max_live_parameters": 0}, "weft": {"common_parameters": false})";
+inline constexpr const char* kRoomy =
+    R"(, "zero_optimization": {"stage": 3, "overlap_comm": true, "reduce_bucket_size": 200, "stage3_prefetch_bucket_size": 400,
+        "stage3_param_persistence_threshold": 9, "stage3_max_live_parameters": 1200}, "weft": {"common_parameters": false})";
+
+}  // namespace weft
