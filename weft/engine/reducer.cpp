@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "weft/base/check.h"
 #include "weft/base/error.h"
@@ -166,8 +167,17 @@ void Reducer::send(int bucket, const at::Tensor& data) {
   totals_.sent_bytes += settings_.scatter ? once_around : 2 * once_around;
 }
 
+// The first of a sum, in the type it is kept in: there is nothing to add or to convert.
+bool Reducer::goes_directly(int bucket) const {
+  return settings_.add_up && settings_.scatter && !int8_ && settings_.after == 1 &&
+         !flights_[static_cast<size_t>(bucket)].wire.defined() && !has_sum_[static_cast<size_t>(bucket)];
+}
+
 comm::Collective Reducer::collective(int bucket, const at::Tensor& data) {
   if (int8_) return int8_->pack(bucket, data);
+  auto& flight = flights_[static_cast<size_t>(bucket)];
+  flight.direct = goes_directly(bucket);
+  if (flight.direct) return comm::reduce_scatter(data, result(bucket), settings_.op);
   return settings_.scatter ? comm::reduce_scatter(data, reduced(data), settings_.op)
                            : comm::all_reduce(data, settings_.op);
 }
@@ -188,6 +198,10 @@ void Reducer::finish(int bucket) {
   if (group_.world() > 1) flight.work.wait();
   record(bucket, flight);
   flight.work = {};
+  if (std::exchange(flight.direct, false)) {
+    has_sum_[static_cast<size_t>(bucket)] = true;
+    return;
+  }
   const at::Tensor gradients = reduced(buckets_.gradients(bucket));
   if (flight.wire.defined()) gradients.copy_(reduced(flight.wire));
   if (int8_) int8_->unpack(bucket, gradients, settings_.op);

@@ -90,7 +90,8 @@ class Reducer {
   struct Flight {
     bool under_way = false;
     comm::Work work;
-    at::Tensor wire;  // what travels; undefined: the bucket itself
+    at::Tensor wire;      // what travels; undefined: the bucket itself
+    bool direct = false;  // the collective writes the sum itself
     int64_t started_ns = 0;
   };
 
@@ -100,6 +101,7 @@ class Reducer {
   void start(int bucket);
   void send(int bucket, const at::Tensor& data);
   comm::Collective collective(int bucket, const at::Tensor& data);
+  bool goes_directly(int bucket) const;
   void finish(int bucket);
   void add_up(int bucket, const at::Tensor& gradients);
   void record(int bucket, const Flight& flight) const;
