@@ -9,6 +9,7 @@
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/engine/sharded_init.h"
 
 namespace weft::engine {
 namespace {
@@ -72,7 +73,8 @@ void broadcast_model(comm::Group& group, const ModelTensors& model) {
   const at::NoGradGuard no_grad;
   for (const auto* tensors : {&model.parameters, &model.buffers}) {
     for (const auto& [name, tensor] : *tensors) {
-      if (!tensor.defined() || tensor.numel() == 0) continue;
+      // What was built in a ShardedInit is the same on all ranks, and should not be whole all at once.
+      if (!tensor.defined() || tensor.numel() == 0 || is_in_nursery(tensor)) continue;
       const at::Tensor whole = tensor.detach().contiguous();
       group.broadcast(as_bytes(whole), 0);
       if (whole.const_data_ptr() != tensor.const_data_ptr()) tensor.detach().copy_(whole);

@@ -4,6 +4,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <sys/mman.h>
 
@@ -15,6 +16,7 @@
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
+#include "weft/engine/loose_storage.h"
 #include "weft/monitor/span.h"
 
 namespace weft::engine {
@@ -32,17 +34,7 @@ at::Tensor zero_pages(const at::Tensor& like) {
   return at::from_blob(at, {like.numel()}, [bytes](void* pages) { ::munmap(pages, bytes); }, like.options());
 }
 
-// The storage points into `memory` and keeps it.
-void attach(const at::Tensor& flat, at::Tensor memory) {
-  auto* const owner = new at::Tensor(std::move(memory));
-  void* const data = owner->mutable_data_ptr();
-  flat.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(
-      at::DataPtr(data, owner, [](void* it) { delete static_cast<at::Tensor*>(it); }, flat.device()));
-}
-
-void detach(const at::Tensor& flat) {
-  flat.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, flat.device()));
-}
+c10::StorageImpl& storage_of(const at::Tensor& flat) { return *flat.storage().unsafeGetStorageImpl(); }
 
 std::vector<std::vector<int>> leaving_in(const plan::Residency& plan, size_t num_touches) {
   std::vector<std::vector<int>> out(num_touches + 1);
@@ -91,7 +83,7 @@ void Residents::cut(memory::FlatBuckets& buckets, int bucket) {
   it.slice = allocate_on(group_, it.flat.device(), own.numel(), it.flat.scalar_type());
   it.slice.copy_(own);
   if (it.persistent) it.whole = it.flat.clone();
-  it.persistent ? attach(it.flat, it.whole) : detach(it.flat);
+  it.persistent ? give_memory(storage_of(it.flat), it.whole) : take_memory(storage_of(it.flat));
 }
 
 std::string Residents::name_of(int number) const {
@@ -106,6 +98,7 @@ std::string Residents::name_of(int number) const {
 // --- Touches ---------------------------------------------------------------------------------------------------------
 
 void Residents::touched(const GateTouch& touch) {
+  const at::DisableRecordFunctionGuard unwatched;  // our own operators are no touches
   const std::scoped_lock lock(mutex_);
   const at::NoGradGuard no_grad;
   Unit& it = unit(touch.number);
@@ -138,6 +131,7 @@ void Residents::passed(int number, bool writes) {
 
 void Residents::take_slice_again(Unit& it) {
   const at::NoGradGuard no_grad;
+  const at::DisableRecordFunctionGuard unwatched;
   it.slice.copy_(memory::slice_of(it.whole, group_.rank(), group_.world()));
   it.is_written = false;
 }
@@ -149,7 +143,7 @@ void Residents::give_zeros(int number) {
   it.under_way = false;
   it.work = it.tags_work = {};
   it.whole = zero_pages(it.flat);
-  attach(it.flat, it.whole);
+  give_memory(storage_of(it.flat), it.whole);
 }
 
 // --- The trace -------------------------------------------------------------------------------------------------------
@@ -308,7 +302,7 @@ void Residents::read_peers(Unit& it) {
       group_.read(peer, it.slice, into);
     }
   }
-  attach(it.flat, it.whole);
+  give_memory(storage_of(it.flat), it.whole);
 }
 
 void Residents::start_collective(int number) {
@@ -362,7 +356,7 @@ void Residents::finish(int number) {
   }
   it.work = it.tags_work = {};
   it.under_way = false;
-  attach(it.flat, it.whole);
+  give_memory(storage_of(it.flat), it.whole);
 }
 
 void Residents::leave(int number) {
@@ -371,7 +365,7 @@ void Residents::leave(int number) {
   it.is_leaving = it.num_users > 0 || it.is_written;
   if (it.is_leaving) return;
   if (it.under_way) finish(number);
-  detach(it.flat);
+  take_memory(storage_of(it.flat));
   live_ -= it.flat.numel();
   give_back(std::exchange(it.whole, at::Tensor()));
 }

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "weft/base/check.h"
@@ -15,6 +16,7 @@
 #include "weft/base/units.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/settings.h"
+#include "weft/engine/sharded_init.h"
 #include "weft/monitor/span.h"
 
 namespace weft::engine {
@@ -88,6 +90,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   step_began_ns_ = now_ns();
   lay_out(plan_->table, plan_->options.layout);
   convert_the_rest(model_, config_);
+  forget_grown_up();
   watch_gradients();
 }
 
@@ -136,10 +139,21 @@ void Training::lay_out(plan::ParameterTable table, plan::LayoutOptions layout) {
   make_masters();
   make_reducer();
   updater_.use(update_targets(), sort_out(groups_, model_, plan_->table, optim::read_optimizer(config_.optimizer)));
-  if (!masters_.empty()) set_state({masters(), *plan_, sharers()}, state);
+  set_masters(state);
   if (!had_state) return;
   set_optimizer_state(state);
   updater_.set_lrs(last_lrs);
+}
+
+// Each rank its own part, but all of them parameter by parameter: one that a ShardedInit cut is made whole for it.
+void Training::set_masters(const NamedTensors& state) {
+  if (masters_.empty()) return;
+  const std::map<std::string, at::Tensor> by_name(state.begin(), state.end());
+  for (const int parameter : plan_->table.trainable()) {
+    const at::Tensor& value = by_name.at(cat(kMaster, ".", plan_->table[parameter].name));
+    const HeldWhole held(value);
+    write_part({masters_[static_cast<size_t>(plan_->layout.home(parameter).bucket)]}, parameter, value);
+  }
 }
 
 // Of a parameter that has none yet: its value, and moments of zero.
@@ -219,7 +233,15 @@ void Training::fill_buckets() {
     return;
   }
   const bool common = plan_->options.common_parameters;
-  if (!common || world_.rank == 0) buckets_->fill();
+  if (!common || world_.rank == 0) {
+    buckets_->fill();
+  } else {
+    // Rank 0 alone fills, but what a ShardedInit cut all ranks make whole, one after the other.
+    for (const auto& bucket : plan_->layout.buckets) {
+      for (const auto& place : bucket.places)
+        const HeldWhole held(model_.parameters[static_cast<size_t>(place.parameter)].second);
+    }
+  }
   if (common) world_.group->barrier();
   buckets_->lay_in();
 }

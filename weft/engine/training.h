@@ -75,6 +75,7 @@ class Training {
   void watch_gradients();
   void make_buckets();
   void make_masters();
+  void set_masters(const NamedTensors& state);
   void make_reducer();
   UpdateTargets update_targets() const;
   FlatState masters() const;

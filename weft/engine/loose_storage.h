@@ -1,0 +1,19 @@
+// Storages whose memory comes and goes while tensors keep them: sizes, views and identity stay.
+//
+// Without memory, torch refuses to hand out a pointer; nothing reads through a null. Ownership: a storage keeps what it was given.
+// Threads: whoever changes a storage makes sure that nobody reads it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+
+namespace weft::engine {
+
+// The storage begins where `memory` begins. Requires: at least as many bytes.
+void give_memory(c10::StorageImpl& storage, at::Tensor memory);
+void take_memory(c10::StorageImpl& storage);
+
+// Some of a storage's bytes. Does not keep it.
+at::Tensor bytes_of(c10::StorageImpl& storage, int64_t first, int64_t count);
+
+}  // namespace weft::engine

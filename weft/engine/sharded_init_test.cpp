@@ -1,0 +1,118 @@
+#include "weft/engine/sharded_init.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/ranks.h"
+#include "weft/base/error.h"
+#include "weft/engine/engine_test_impl.h"
+#include "weft/engine/zero3_test_impl.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kNumLayers = 12, kWidth = 32, kLayerBytes = kWidth * kWidth * 4;
+constexpr ShardedInitOptions kSmall{.whole_bytes = 3 * kLayerBytes, .smallest_bytes = 512};
+
+// Layers whose values come about in several steps, one of them from the layer before.
+Net build() {
+  Net net;
+  for (int64_t i = 0; i < kNumLayers; ++i) {
+    at::Tensor weight = at::empty({kWidth, kWidth});
+    weight.copy_(numbers({kWidth, kWidth}, i));
+    weight.mul_(0.2).add_(0.01 * static_cast<double>(i));
+    if (i > 6) weight.narrow(0, 3, 2).copy_(net.parameters[0].detach().narrow(0, 1, 2));
+    net.parameters.push_back(weight.set_requires_grad(true));
+  }
+  net.loss = [](const Net& one, int64_t sample) {
+    at::Tensor x = numbers({4, kWidth}, 100 + sample);
+    for (const at::Tensor& weight : one.parameters) x = at::mm(x.to(weight.scalar_type()), weight).tanh();
+    return x.pow(2).mean();
+  };
+  return net;
+}
+
+void with_ranks(int size, const std::function<void(const World& here)>& body) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(size, [&](test::RankContext& ctx) { body(world(run, ctx.rank(), size)); });
+}
+
+TEST(ShardedInit, ValuesAreThoseOfAWholeConstruction) {
+  const Net whole = build();
+  with_ranks(3, [&](const World& here) {
+    Net net;
+    int64_t peak = 0;
+    {
+      const ShardedInit scope(settings(3, 1, kTight), here, kSmall);
+      net = build();
+      peak = scope.peak_whole_bytes();
+    }
+    EXPECT_LE(peak, kSmall.whole_bytes + 2 * kLayerBytes) << "of " << kNumLayers * kLayerBytes;
+    for (size_t i = 0; i < net.parameters.size(); ++i)
+      EXPECT_TRUE(net.parameters[i].detach().equal(whole.parameters[i].detach())) << "layer " << i;
+  });
+}
+
+TEST(ShardedInit, TrainsAsIfBuiltWhole) {
+  // Buckets of several layers too: ranks then have parts of different ones.
+  const char* const wide =
+      R"(, "zero_optimization": {"stage": 3, "reduce_bucket_size": 5000, "stage3_param_persistence_threshold": 0},
+                              "weft": {"common_parameters": false})";
+  for (const char* zero : {kTight, kRoomy, wide, R"(, "zero_optimization": {"stage": 3})"}) {
+    for (const char* type : {"", R"(, "bf16": {"enabled": true})"}) {
+      const NetRun expected = train_net(build, {.size = 2, .more = cat(zero, type), .num_steps = 3});
+      std::vector<at::Tensor> got;
+      with_ranks(2, [&](const World& here) {
+        const auto config = settings(2, 1, cat(zero, type));
+        const Net net = [&] {
+          const ShardedInit scope(config, here, kSmall);
+          return build();
+        }();
+        Engine engine(net.tensors(), config, here);
+        for (int64_t i = 0; i < 3; ++i) {
+          engine.backward(net.loss(net, i * 2 + here.rank));
+          engine.step();
+        }
+        std::vector<at::Tensor> values;
+        for (const at::Tensor& one : net.parameters) values.push_back(one.detach().clone());
+        if (here.rank == 0) got = values;
+      });
+      for (size_t i = 0; i < got.size(); ++i)
+        EXPECT_TRUE(got[i].equal(expected.parameters[i])) << zero << type << ", layer " << i;
+    }
+  }
+}
+
+TEST(ShardedInit, LeavesOtherStagesAlone) {
+  with_ranks(2, [&](const World& here) {
+    const ShardedInit scope(settings(2, 1, kStage2), here, kSmall);
+    const Net net = build();
+    EXPECT_EQ(scope.peak_whole_bytes(), 0);
+    EXPECT_FALSE(engine::is_in_nursery(net.parameters[0]));
+  });
+}
+
+TEST(ShardedInit, IsNotNested) {
+  with_ranks(2, [&](const World& here) {
+    const auto config = settings(2, 1, kTight);
+    const ShardedInit scope(config, here);
+    EXPECT_THROW(ShardedInit(config, here), Error);
+  });
+}
+
+// What was temporary is forgotten, and what was built before is nobody's business.
+TEST(ShardedInit, KeepsNothingOfWhatIsGone) {
+  with_ranks(2, [&](const World& here) {
+    const at::Tensor before = at::ones({kWidth, kWidth});
+    const ShardedInit scope(settings(2, 1, kTight), here, kSmall);
+    for (int i = 0; i < 50; ++i)
+      EXPECT_EQ((before + i).sum().item<float>(), static_cast<float>(kWidth * kWidth * (1 + i)));
+    EXPECT_LE(scope.peak_whole_bytes(), 2 * kLayerBytes);
+    EXPECT_FALSE(engine::is_in_nursery(before));
+  });
+}
+
+}  // namespace
+}  // namespace weft
