@@ -203,3 +203,13 @@ def same_losses(found: dict[str, list[dict]], names: list[str], ranks: int) -> l
     if ranks == 2 and same != names:
         raise SystemExit(f"not the same work: the losses of {names[0]} are not those of {'; '.join(name for name in names if name not in same)}")
     return same
+
+
+def farthest_losses(found: dict[str, list[dict]], names: list[str], of: str, within: float) -> dict[str, float]:
+    """How far the losses of `names` are from those of `of` at their farthest step, relatively; farther than `within` is another work."""
+    expected = found[of][0]["loss"]
+    farthest = {name: max(abs(a - b) / abs(b) for one in found[name] for a, b in zip(one["loss"], expected)) for name in names}
+    for name, distance in farthest.items():
+        if not distance <= within:
+            raise SystemExit(f"not the same work: the losses of {name} are up to {distance:.2g} from those of {of}")
+    return farthest
