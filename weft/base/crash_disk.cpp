@@ -8,8 +8,6 @@
 namespace weft::detail {
 namespace {
 
-constexpr uint64_t kSector = 512;
-
 std::vector<std::string> parts_of(const std::string& path) {
   std::vector<std::string> parts;
   for (size_t at = 0; at < path.size();) {
@@ -40,39 +38,37 @@ void replay(CrashEntries& entries, const PendingNames& names) {
   }
 }
 
-bool heads(std::mt19937_64& toss) { return (toss() & 1) != 0; }
-
-// Each sector of a write lives or dies alone. A dead one may still have made the file longer: the size is metadata and
-// reaches the disk on its own, which is how files come to end in zeros.
-void replay_torn(std::string& content, const PendingBytes& change, std::mt19937_64& toss) {
+// Each piece of a write between two borders lives or dies alone. A dead one may still have made the file longer: the size
+// is metadata and reaches the disk on its own, which is how files come to end in zeros.
+void replay_torn(std::string& content, const PendingBytes& change, CrashKeeper& keeper) {
   if (change.is_truncate) {
-    if (heads(toss)) replay(content, change);
+    if (keeper.keeps_size()) replay(content, change);
     return;
   }
   const uint64_t end = change.offset + change.bytes.size();
   for (uint64_t at = change.offset; at < end;) {
-    const uint64_t next = std::min(end, (at / kSector + 1) * kSector);
-    if (heads(toss)) {
+    const uint64_t next = std::min(end, (at / keeper.border_bytes() + 1) * keeper.border_bytes());
+    if (keeper.keeps_bytes(at)) {
       put(content, at, std::string_view(change.bytes).substr(at - change.offset, next - at));
-    } else if (heads(toss) && content.size() < next) {
+    } else if (keeper.keeps_size() && content.size() < next) {
       content.resize(next, '\0');
     }
     at = next;
   }
 }
 
-void crash_node(CrashNode& node, std::mt19937_64* toss) {
+void crash_node(CrashNode& node, CrashKeeper* keeper) {
   for (const auto& change : node.pending_bytes) {
-    if (toss != nullptr) replay_torn(node.durable_bytes, change, *toss);
+    if (keeper != nullptr) replay_torn(node.durable_bytes, change, *keeper);
   }
   for (const auto& names : node.pending_names) {
-    if (toss != nullptr && heads(*toss)) replay(node.durable_entries, names);
+    if (keeper != nullptr && keeper->keeps_names()) replay(node.durable_entries, names);
   }
   node.pending_bytes.clear();
   node.pending_names.clear();
   node.bytes = node.durable_bytes;
   node.entries = node.durable_entries;
-  for (const auto& [name, child] : node.entries) crash_node(*child, toss);
+  for (const auto& [name, child] : node.entries) crash_node(*child, keeper);
 }
 
 bool holds(const CrashNode& folder, const CrashNodePtr& node) {
@@ -212,9 +208,9 @@ void CrashDisk::remove_folder(const std::string& path) {
   place.folder->change({{place.name, nullptr}});
 }
 
-void CrashDisk::crash(std::mt19937_64* toss) {
+void CrashDisk::crash(CrashKeeper* keeper) {
   ++generation_;
-  crash_node(*root_, toss);
+  crash_node(*root_, keeper);
 }
 
 }  // namespace weft::detail

@@ -7,11 +7,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "weft/base/aio.h"
+#include "weft/base/crash_env.h"
 #include "weft/base/env.h"
 
 namespace weft::detail {
@@ -60,8 +60,8 @@ class CrashDisk {
   void remove_file(const std::string& path);
   void remove_folder(const std::string& path);
 
-  // Without a generator nothing pending survives; with one, what it tosses.
-  void crash(std::mt19937_64* toss);
+  // Without a keeper nothing pending survives.
+  void crash(CrashKeeper* keeper);
   // Counts crashes, so that a File knows it is from before one.
   int generation() const { return generation_; }
 

@@ -1,11 +1,27 @@
 #include "weft/base/crash_env.h"
 
 #include <cerrno>
+#include <random>
 
 #include "weft/base/crash_disk_impl.h"
 #include "weft/base/error.h"
 
 namespace weft {
+namespace {
+
+class TossingKeeper : public CrashKeeper {
+ public:
+  explicit TossingKeeper(uint64_t seed) : toss_(seed) {}
+  bool keeps_names() override { return heads(); }
+  bool keeps_bytes(uint64_t /*offset*/) override { return heads(); }
+  bool keeps_size() override { return heads(); }
+
+ private:
+  bool heads() { return (toss_() & 1) != 0; }
+  std::mt19937_64 toss_;
+};
+
+}  // namespace
 
 class CrashFile : public File {
  public:
@@ -162,10 +178,14 @@ void CrashEnv::crash() {
 }
 
 void CrashEnv::crash(uint64_t seed) {
+  TossingKeeper keeper(seed);
+  crash(keeper);
+}
+
+void CrashEnv::crash(CrashKeeper& keeper) {
   clear_faults();
   const std::lock_guard lock(mutex_);
-  std::mt19937_64 toss(seed);
-  disk_->crash(&toss);
+  disk_->crash(&keeper);
 }
 
 void CrashEnv::fail_call(int n, int code, std::optional<EnvCall> only) {

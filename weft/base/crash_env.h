@@ -46,6 +46,26 @@ enum class EnvCall {
   kFreeBytes,
 };
 
+// Decides, change by change, what the disk kept of all that was not durable when the power went. Called in the order of a
+// walk from the root, and for a file or folder only when its name is there after the crash: a test that answers "no"
+// first and remembers its answers can go through all of them.
+class CrashKeeper {
+ public:
+  CrashKeeper() = default;
+  virtual ~CrashKeeper() = default;
+  CrashKeeper(const CrashKeeper&) = delete;
+  CrashKeeper& operator=(const CrashKeeper&) = delete;
+
+  // One change of names in a folder; a rename inside it is one.
+  virtual bool keeps_names() = 0;
+  // The part of a write from `offset` to the next border (or its own end).
+  virtual bool keeps_bytes(uint64_t offset) = 0;
+  // A change of size alone: a truncate, or the growth by a write whose bytes were lost, which leaves zeros.
+  virtual bool keeps_size() = 0;
+  // The distance between borders at which writes tear.
+  virtual uint64_t border_bytes() const { return 512; }
+};
+
 class CrashEnv : public Env {
  public:
   CrashEnv();
@@ -67,6 +87,8 @@ class CrashEnv : public Env {
   // The same, but a pseudo-random part of what was not durable survives: some writes, torn at 512-byte borders, some
   // changes of names. What survived is durable from then on. Equal seeds and histories give equal disks.
   void crash(uint64_t seed);
+  // The same, with what survives decided by `keeper`, which must not call back.
+  void crash(CrashKeeper& keeper);
 
   // The nth matching call from now (1 is the next) fails with `code` and does nothing.
   void fail_call(int n, int code, std::optional<EnvCall> only = std::nullopt);

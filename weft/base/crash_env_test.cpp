@@ -129,6 +129,25 @@ TEST(CrashEnv, EqualSeedsGiveEqualDisks) {
   EXPECT_NE(run(7), run(8));
 }
 
+// Keeps every second piece of what was written, and all names.
+class SecondPieces : public CrashKeeper {
+ public:
+  bool keeps_names() override { return ++names > 0; }
+  bool keeps_bytes(uint64_t offset) override { return offset / border_bytes() % 2 == 1; }
+  bool keeps_size() override { return false; }
+  uint64_t border_bytes() const override { return 4096; }
+  int names = 0;
+};
+
+TEST(CrashEnv, AKeeperDecidesWhatSurvives) {
+  CrashEnv env;
+  write_file(env, "f", bytes_of(std::string(10'000, 'n')));
+  SecondPieces keeper;
+  env.crash(keeper);
+  EXPECT_EQ(keeper.names, 1);
+  EXPECT_EQ(content(env, "f"), std::string(4096, '\0') + std::string(4096, 'n'));
+}
+
 TEST(CrashEnv, SeedsNeverTouchWhatIsDurable) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     CrashEnv env;
