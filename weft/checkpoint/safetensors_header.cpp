@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/checkpoint/strict_json_impl.h"
 
 namespace weft::checkpoint {
 namespace {
@@ -21,23 +20,11 @@ using nlohmann::json;
                                   .fix = "the file is damaged or was not written as safetensors; use another copy"});
 }
 
-// Parses with duplicate keys refused: two readers that pick different duplicates would see different weights.
 json parse_json(std::string_view text, const std::string& path) {
-  constexpr int kMaxDepth = 4;  // header > tensor > array is all the format has
-  std::vector<std::set<std::string>> keys;
-  const auto watch = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth > kMaxDepth) refuse("the header is nested deeper than the format allows", path);
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      refuse(cat("the key '", value.get<std::string>(), "' stands twice in the header"), path);
-    }
-    return true;
-  };
   try {
-    return json::parse(text, watch);
-  } catch (const json::exception& error) {
-    refuse(cat("the header is not JSON: ", error.what()), path);
+    return parse_strict_json(text, {.depth = 4});  // header > tensor > array is all the format has
+  } catch (const JsonFault& fault) {
+    refuse(cat("the header cannot be read: ", fault.what()), path);
   }
 }
 
