@@ -1,0 +1,23 @@
+// Reads a saved step from end to end and says what is wrong with it.
+//
+// Threads: free functions over an Env; one block in memory. Failure: damage is the result; only bad_alloc is thrown.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "weft/base/env.h"
+#include "weft/base/error.h"
+#include "weft/checkpoint/manifest.h"
+#include "weft/checkpoint/store.h"
+
+namespace weft::checkpoint {
+
+// Every block of every file against its hash, and every file's safetensors header against the manifest. One Error for each
+// thing that is wrong, naming file, block and tensor.
+std::vector<Error> verify_files(Env& env, const std::string& folder, const Manifest& manifest);
+
+// The manifest too.
+std::vector<Error> verify_step(Env& env, const StepPlace& place);
+
+}  // namespace weft::checkpoint
