@@ -90,6 +90,7 @@ struct History {
       if (prunes) prune_store(env, "run/ckpt", {.keep_last = 1});
       sweep_store(env, "run/ckpt", std::nullopt);
     } catch (const IoError&) {
+      return is_committed;
     }
     return is_committed;
   }

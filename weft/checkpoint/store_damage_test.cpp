@@ -90,7 +90,7 @@ TEST(StoreDamage, EveryFlippedBitIsFoundAndNamed) {
 TEST(StoreDamage, ABitFlippedInTheNewestStepMeansTheOneBefore) {
   CrashEnv env;
   for (const int64_t step : {1, 2}) save_example(env, "ckpt", {.step = step});
-  flip(env, "ckpt/step_00000002/rank_00001.safetensors", 8 * 4000);
+  flip(env, "ckpt/step_00000002/rank_00001.safetensors", 32'000);
   const auto found = find_newest(env, "ckpt", Check::kEveryBlock);
   ASSERT_TRUE(found && holds_example(env, *found, {.step = 1}));
   EXPECT_NE(found->passed_over.at(0).text().what.find("'wte'"), std::string::npos);
