@@ -92,6 +92,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   convert_the_rest(model_, config_);
   forget_grown_up();
   watch_gradients();
+  listed_.emplace(*this, model_);
 }
 
 void Training::watch_gradients() {

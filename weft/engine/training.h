@@ -14,6 +14,7 @@
 #include "weft/engine/engine.h"
 #include "weft/engine/gathering.h"
 #include "weft/engine/gradient_hooks.h"
+#include "weft/engine/live_engines.h"
 #include "weft/engine/reducer.h"
 #include "weft/engine/residents.h"
 #include "weft/engine/updater.h"
@@ -131,7 +132,8 @@ class Training {
   int64_t in_step_ = 0;    // micro-steps of the step under way
   ReduceTotals replaced_;  // of reducers and gatherings before a new layout
   int64_t step_began_ns_ = 0;
-  std::string dead_;  // why; "": alive
+  std::string dead_;              // why; "": alive
+  std::optional<Listed> listed_;  // once it is ready
 };
 
 }  // namespace weft::engine
