@@ -52,6 +52,27 @@ def test_weights_that_give_no_gradient_end_the_run(weft, tiny, tmp_path):
     assert result(tmp_path)["status"] == "failed"
 
 
+@pytest.mark.parametrize("folder", ["mine", None], ids=["where_it_was_asked_to", "in_the_run_folder"])
+@pytest.mark.parametrize("hopeless, helps, done_steps, words", [
+    ({"initial_scale_power": 30, "min_loss_scale": 2**30, "hysteresis": 1}, {"initial_scale_power": 30, "hysteresis": 1}, 0, "at the smallest loss scale"),
+    ({"loss_scale": 1e30}, {"loss_scale": 128}, 9, "10 steps in a row"),
+], ids=["smallest_scale", "ten_in_a_row"])
+def test_a_run_whose_gradients_are_lost_saves_its_state_and_can_go_on(weft, tiny, tmp_path, hopeless, helps, done_steps, words, folder):
+    where = folder or "runs/r/state"
+    done = train(weft, tiny, "--config", config(tmp_path, fp16={"enabled": True, **hopeless}), *(["--save", folder] if folder else []))
+    assert done.code == 1
+    assert words in done.err and f"the state after step {done_steps} is saved in {where}" in done.err
+    assert f"--save {where} --resume" in done.err
+    assert (tmp_path / where / f"step_{done_steps:08}.safetensors").exists()
+    assert result(tmp_path)["status"] == "failed"
+    again = weft("train", "-n", "2", *tiny, "--data", "random", "--steps", "30", "--config", config(tmp_path, fp16={"enabled": True, **helps}),
+                 "--save", where, "--resume", "--json", "-")
+    assert again.code == 0, again.err
+    out = json.loads(again.out)
+    assert f"resumed from step {done_steps}" in again.err and out["steps"] == 30 - done_steps
+    assert len(out["skipped_steps"]) < out["steps"] - 5, "and it trains"
+
+
 def test_metrics_have_a_row_for_each_step(weft, tiny, tmp_path):
     done = train(weft, tiny, "--config", config(tmp_path, steps_per_print=5, wall_clock_breakdown=True))
     assert done.code == 0, done.err

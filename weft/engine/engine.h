@@ -106,7 +106,8 @@ class Engine {
 
   // Adds the gradient of loss / gradient_accumulation_steps, and on the boundary reduces it.
   void backward(const at::Tensor& loss);
-  // On the boundary: waits for the reduction, clips, updates, forgets the gradients. Elsewhere: counts.
+  // On the boundary: waits for the reduction, clips, updates, forgets the gradients. Elsewhere: counts. GradientsLost
+  // (weft/engine/gradients_lost.h) where no update is left to hope for: state can still be saved.
   StepInfo step();
   // Batches of train_micro_batch_size_per_gpu samples, equally many on all ranks, no sample on two of them (data::Loader).
   // They lie where the dataset puts them: whoever trains on a device moves them. Needs weft/engine/loading.h, as in

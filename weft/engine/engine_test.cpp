@@ -11,6 +11,7 @@
 #include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/engine/engine_test_impl.h"
+#include "weft/engine/gradients_lost.h"
 
 namespace weft {
 namespace {
@@ -144,6 +145,41 @@ TEST(Engine, AGradientThatIsNotFiniteIsSkipped) {
     EXPECT_TRUE(engine.step().updated);
     EXPECT_TRUE(model.first.detach().isfinite().all().item<bool>());
   });
+}
+
+// Hopeless, on all ranks alike, but nothing is broken: state can be saved, and better batches go on from the same weights.
+TEST(Engine, IsWholeWhereGradientsAreLost) {
+  for (const char* more : {R"(, "weft": {"shard_update": false})", R"(, "zero_optimization": {"stage": 2})",
+                           R"(, "zero_optimization": {"stage": 1}, "weft": {"common_parameters": false})"}) {
+    const std::string run = fresh_run();
+    test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+      Model model;
+      Engine engine(model.tensors(), settings(2, 1, cat(R"(, "gradient_clipping": 1)", more)),
+                    world(run, ctx.rank(), 2));
+      const auto step = [&](double times) {
+        engine.backward(model.loss(1) * times);
+        return engine.step().updated;
+      };
+      EXPECT_TRUE(step(1));
+      const at::Tensor before = model.first.detach().clone();
+      for (int i = 0; i < 9; ++i) EXPECT_FALSE(step(std::numeric_limits<double>::infinity()));
+      for (int i = 0; i < 2; ++i) {
+        try {
+          step(std::numeric_limits<double>::infinity());
+          ADD_FAILURE() << "hoped on";
+        } catch (const GradientsLost& lost) {
+          EXPECT_EQ(lost.text().what, cat(10 + i, " steps in a row, at learning rate 0.01"));
+        }
+      }
+      const auto state = engine.optimizer_state();
+      EXPECT_EQ(state.back().first, "step");
+      EXPECT_EQ(state.back().second.item<int64_t>(), 1);
+      EXPECT_TRUE(model.first.detach().equal(before));
+      EXPECT_TRUE(step(1));
+      EXPECT_FALSE(model.first.detach().equal(before)) << more;
+      EXPECT_FALSE(step(std::numeric_limits<double>::infinity())) << "one is no reason yet";
+    });
+  }
 }
 
 TEST(Engine, NoSyncAccumulatesByHand) {

@@ -478,6 +478,7 @@ StepInfo Training::update() {
   reducer_->forget();
   buckets_->forget_gradients();
   has_reduced_ = false;
+  updater_.check_hope();
   return {.updated = updated, .lr = updater_.lr(), .exposed_comm_s = totals().exposed_comm_s - exposed_before_s};
 }
 

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "weft/base/check.h"
-#include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
+#include "weft/engine/gradients_lost.h"
 #include "weft/monitor/span.h"
 #include "weft/optim/core/schedule_settings.h"
 
@@ -21,11 +21,11 @@ constexpr std::string_view kStep = "step", kLossScale = "loss_scale";
 
 std::string slice_name(size_t bucket, size_t run) { return cat("bucket_", bucket, "_", run); }
 
-[[noreturn]] void refuse_lost(std::string what, int64_t step, std::string fix) {
-  throw Error(ErrorKind::kEnvironment, {.title = "the gradient is no longer a number",
-                                        .what = std::move(what),
-                                        .where = cat("step ", step),
-                                        .fix = std::move(fix)});
+ErrorText text_of_loss(std::string what, int64_t step, std::string fix) {
+  return {.title = "the gradient is no longer a number",
+          .what = std::move(what),
+          .where = cat("step ", step),
+          .fix = std::move(fix)};
 }
 
 }  // namespace
@@ -82,6 +82,7 @@ bool Updater::needs_norm() const {
 
 bool Updater::update(Reducer& reducer, int64_t step) {
   if (!optimizer_) make_optimizer();
+  lost_.reset();
   return needs_norm() ? update_whole(reducer, step) : update_as_they_come(reducer);
 }
 
@@ -125,15 +126,19 @@ bool Updater::skip(int64_t step) {
   log_warn("step ", step, " skipped: the gradient is not finite (", num_skipped_, " so far)",
            config_.fp16.enabled ? cat("; loss scale ", norm_scale_, " -> ", scaler_.scale()) : "");
   if (outcome == optim::LossScaler::Outcome::kSkippedAtMinimum) {
-    refuse_lost(cat("at the smallest loss scale, ", norm_scale_), step,
-                "a smaller learning rate or a longer warm-up; or bf16, which needs no loss scale");
+    lost_ = text_of_loss(cat("at the smallest loss scale, ", norm_scale_), step,
+                         "a smaller learning rate or a longer warm-up; or bf16, which needs no loss scale");
   }
   if (config_.fp16.enabled && scaler_.is_dynamic()) return false;
   if (++num_in_a_row_ >= kMaxSkippedInARow) {
-    refuse_lost(cat(num_in_a_row_, " steps in a row, at learning rate ", lr()), step,
-                "a smaller learning rate, a longer warm-up, or gradient_clipping");
+    lost_ = text_of_loss(cat(num_in_a_row_, " steps in a row, at learning rate ", lr()), step,
+                         "a smaller learning rate, a longer warm-up, or gradient_clipping");
   }
   return false;
+}
+
+void Updater::check_hope() const {
+  if (lost_) throw GradientsLost(*lost_);
 }
 
 double Updater::lr() const { return lrs().back(); }

@@ -1,10 +1,10 @@
 // What reduced gradients do to the weights: norm, clipping, the loss scale, the schedule, the optimizer on this rank's part.
 //
 // An update whose gradient is not finite is left out, on all ranks alike, and the schedule does not move. Of fp16 that is how the loss
-// scale finds its size; elsewhere ten in a row end the run.
+// scale finds its size; elsewhere ten in a row are too many.
 //
 // Ownership: owns the optimizer and its state; shares the tensors it is given. Threads: one at a time. Failure: Error(kInput) for a
-// config that names what is not there, Error(kEnvironment) where gradients are lost for good, as Group.
+// config that names what is not there, GradientsLost, as Group.
 #pragma once
 
 #include <optional>
@@ -39,6 +39,8 @@ class Updater {
 
   // Waits for the gradients. Whether the weights changed, as far as is known here: a device may leave it out later.
   bool update(Reducer& reducer, int64_t step);
+  // Throws GradientsLost where the update before this was the last hope. Apart, so that whoever calls can tidy up first.
+  void check_hope() const;
 
   double loss_scale() const { return scaler_.scale(); }
   // Of the config's own group, and of all.
@@ -77,6 +79,7 @@ class Updater {
   double norm_scale_ = 1;  // that of the loss when it was taken
   int64_t num_skipped_ = 0;
   int num_in_a_row_ = 0;
+  std::optional<ErrorText> lost_;  // after an update that was left out: why no other will come
 };
 
 }  // namespace weft::engine

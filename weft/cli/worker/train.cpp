@@ -27,6 +27,7 @@
 #include "weft/comm/host_name.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/engine.h"
+#include "weft/engine/gradients_lost.h"
 #include "weft/monitor/progress.h"
 #include "weft/monitor/run_record.h"
 #include "weft/monitor/span.h"
@@ -82,6 +83,8 @@ class Training {
   std::optional<double> held_out_loss();
   void finish(const std::string& status);
   void finish_failed();
+  void open_store(std::string folder);
+  Error saved_after(const GradientsLost& lost);
   std::optional<BucketFacts> bucket_facts() const;
   void finish_trace();
   checkpoint::NamedTensors full_state();
@@ -98,6 +101,7 @@ class Training {
   std::optional<Engine> engine_;
   std::optional<TrainStateStore> store_;
   std::optional<RunFolder> folder_;  // of rank 0; there once the constructor is through
+  std::string run_folder_;           // its path, on all ranks
   std::optional<Telemetry> telemetry_;
   RunRecord record_;
   StopSignal stop_;
@@ -162,9 +166,7 @@ Training::Training(const TrainOptions& options)
     load_into(file, parameters_of(model_), o_.init_path);
   }
   engine_.emplace(engine::tensors_of(model_), config_, world_);
-  if (!o_.save_folder.empty())
-    store_.emplace(Env::posix(), o_.save_folder, identity_of(o_, config_.train_micro_batch_size_per_gpu),
-                   machine_of(o_, threads_));
+  if (!o_.save_folder.empty()) open_store(o_.save_folder);
   if (o_.resume) restore();
   // Last: what is refused above leaves no folder behind.
   if (leads()) folder_.emplace(Env::posix(), o_.runs_folder, o_.name);
@@ -172,9 +174,15 @@ Training::Training(const TrainOptions& options)
   begin_record();
 }
 
+void Training::open_store(std::string folder) {
+  o_.save_folder = std::move(folder);
+  store_.emplace(Env::posix(), o_.save_folder, identity_of(o_, config_.train_micro_batch_size_per_gpu),
+                 machine_of(o_, threads_));
+}
+
 void Training::begin_telemetry() {
-  const std::string folder = engine::exchange_texts(*world_.group, leads() ? folder_->path() : "", device_)[0];
-  telemetry_.emplace(Env::posix(), TelemetryOptions{.folder = folder,
+  run_folder_ = engine::exchange_texts(*world_.group, leads() ? folder_->path() : "", device_)[0];
+  telemetry_.emplace(Env::posix(), TelemetryOptions{.folder = run_folder_,
                                                     .rank = world_.rank,
                                                     .host = comm::host_name(),
                                                     .run_id = world_.run_id,
@@ -395,6 +403,23 @@ void Training::finish_failed() {
   }
 }
 
+// Weights and state are those of the last good update, on all ranks: what took hours to get there is kept, and the error says where.
+Error Training::saved_after(const GradientsLost& lost) {
+  const int64_t step = first_step_ + record_.num_steps();
+  try {
+    if (!store_) open_store(cat(run_folder_, "/state"));
+    save(step);
+  } catch (const Error& error) {
+    log_error(error.what());
+    return lost;
+  }
+  ErrorText text = lost.text();
+  text.what += cat("; the state after step ", step, " is saved in ", o_.save_folder);
+  text.fix +=
+      cat(". To go on from there: change the config, then the same command with --save ", o_.save_folder, " --resume");
+  return {lost.kind(), std::move(text)};
+}
+
 int Training::run() {
   try {
     train_steps();
@@ -403,6 +428,11 @@ int Training::run() {
     engine_->wait_for_parameters();
     if (!o_.export_path.empty() && leads())
       checkpoint::write_safetensors(Env::posix(), o_.export_path, parameters_of(model_));
+  } catch (const GradientsLost& lost) {
+    const Error error = saved_after(lost);
+    finish_failed();
+    world_.group->barrier();  // the first rank that ends has the others ended too, and rank 0 writes for all
+    throw Error(error);
   } catch (...) {
     finish_failed();
     throw;
