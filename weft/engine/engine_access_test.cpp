@@ -86,6 +86,29 @@ TEST(EngineGroups, WithNothingInThemAreRefused) {
       "the group of parameters like '*.bias' has nothing in it");
 }
 
+// A group of which some ranks own no element, and the config's own, of which nobody owns any.
+TEST(EngineGroups, MayHaveNothingOnARank) {
+  for (const char* type : {"AdamW", "Lamb"}) {
+    std::vector<at::Tensor> expected;
+    for (const int size : {1, 3}) {
+      on_ranks(size, [&](const World& here) {
+        Model model;
+        auto config = settings(size, 1, size == 1 ? kStages[0] : kStages[1]);
+        config.optimizer.type = type;
+        Engine engine(model.tensors(), config, here,
+                      {.groups = {parameters_like("seldom", {.lr = 0.2}), parameters_like("*", {.weight_decay = 0})}});
+        for (int64_t i = 0; i < 3; ++i) step(engine, model, i);
+        EXPECT_EQ(engine.get_lrs(), (std::vector<double>{0.2, 0.01, 0.01}));
+        if (here.rank != 0) return;
+        if (expected.empty()) expected = {model.first.detach().clone(), model.seldom.detach().clone()};
+        EXPECT_TRUE(at::allclose(model.first.detach(), expected[0], 1e-5, 1e-6)) << type;
+        EXPECT_TRUE(at::allclose(model.seldom.detach(), expected[1], 1e-5, 1e-6)) << type;
+        EXPECT_FALSE(model.seldom.detach().equal(numbers({8}, 4)));
+      });
+    }
+  }
+}
+
 TEST(EngineGroups, ThatDifferBetweenRanksAreRefused) {
   on_ranks(2, [&](const World& here) {
     Model model;

@@ -93,21 +93,26 @@ TEST(EngineOptimizers, HaveTheSameBitsInEveryStage) {
   }
 }
 
-// A slice each of nothing but padding.
+// Slices of nothing but padding, by every optimizer.
 TEST(EngineStages, MoreRanksThanElements) {
-  const std::string run = fresh_run();
-  test::run_ranks_as_threads(4, [&](test::RankContext& ctx) {
-    const at::Tensor weight = parameter({3}, 1);
-    const at::Tensor before = weight.detach().clone();
-    Engine engine({{{"weight", weight}}, {}}, settings(4, 1, R"(, "zero_optimization": {"stage": 2})"),
-                  world(run, ctx.rank(), 4));
-    for (int i = 0; i < 3; ++i) {
-      engine.backward(weight.pow(2).sum());
-      EXPECT_TRUE(engine.step().updated);
+  for (const char* type : {"AdamW", "Lamb", "SGD", "Lion", "Adagrad"}) {
+    for (const int stage : {0, 1, 2}) {
+      const std::string run = fresh_run();
+      test::run_ranks_as_threads(4, [&](test::RankContext& ctx) {
+        const at::Tensor weight = parameter({3}, 1);
+        const at::Tensor before = weight.detach().clone();
+        auto config = settings(4, 1, cat(R"(, "zero_optimization": {"stage": )", stage, "}"));
+        config.optimizer.type = type;
+        Engine engine({{{"weight", weight}}, {}}, config, world(run, ctx.rank(), 4));
+        for (int i = 0; i < 3; ++i) {
+          engine.backward(weight.pow(2).sum());
+          EXPECT_TRUE(engine.step().updated);
+        }
+        EXPECT_FALSE(weight.detach().equal(before)) << type;
+        EXPECT_TRUE(weight.isfinite().all().item<bool>());
+      });
     }
-    EXPECT_FALSE(weight.detach().equal(before));
-    EXPECT_TRUE(weight.isfinite().all().item<bool>());
-  });
+  }
 }
 
 // Whoever reads a parameter sees the new value, by whatever operator, without having called anything.

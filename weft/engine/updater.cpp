@@ -21,6 +21,12 @@ constexpr std::string_view kStep = "step", kLossScale = "loss_scale";
 
 std::string slice_name(size_t bucket, size_t run) { return cat("bucket_", bucket, "_", run); }
 
+optim::FlatSlice nothing_of(const UpdateTargets& targets, size_t group) {
+  return {.name = cat("nothing_", group),
+          .param = targets.params.front().narrow(0, 0, 0),
+          .grad = targets.grads.front().narrow(0, 0, 0)};
+}
+
 ErrorText text_of_loss(std::string what, int64_t step, std::string fix) {
   return {.title = "the gradient is no longer a number",
           .what = std::move(what),
@@ -48,6 +54,11 @@ void Updater::make_optimizer() {
   }
   slices_.clear();
   for (size_t bucket = 0; bucket < targets_.params.size(); ++bucket) add_slices(bucket, groups);
+  // Lamb adds over ranks for every group: whoever owns nothing of one takes part with that.
+  for (size_t group = 0; group < groups.size(); ++group) {
+    const bool is_lamb = std::holds_alternative<optim::LambSettings>(groups[group].settings);
+    if (is_lamb && groups[group].slices.empty()) groups[group].slices.push_back(nothing_of(targets_, group));
+  }
   optim::AddOverRanks add;
   if (targets_.shared_with != nullptr) {
     add = [ranks = targets_.shared_with](const at::Tensor& sums) { ranks->all_reduce(sums); };

@@ -145,7 +145,6 @@ void Optimizer::step(double grad_scale) {
   for (Group& group : groups_) {
     const WholeParameters whole = {group.num_parameters, add_};
     if (!group.on_cpu.empty()) step_with_kernels(group.settings, group.on_cpu, grad_scale, num_steps(), whole);
-    if (group.elsewhere.empty()) continue;
     step_with_torch(group.settings, group.elsewhere, {.value = grad_scale}, num_steps(), whole);
   }
 }

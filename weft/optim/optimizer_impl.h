@@ -28,7 +28,7 @@ struct TorchScale {
              num_left_out = {};  // 1 where the update must not happen; how often that was, this one included
 };
 
-// Any device, the same one for all slices. `step` counts those left out too.
+// Any device, the same one for all slices, of which there may be none. `step` counts those left out too.
 void step_with_torch(const UpdateSettings& settings, std::span<SliceState> slices, const TorchScale& by, int64_t step,
                      const WholeParameters& whole = {});
 

@@ -4,8 +4,12 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -188,6 +192,34 @@ TEST(Optimizer, AnEmptySliceIsNoTrouble) {
   Optimizer optimizer({{AdamSettings{}, {slice_of(0)}}, {LionSettings{}, {}}});
   optimizer.step();
   EXPECT_EQ(optimizer.num_steps(), 1);
+}
+
+// As on a rank that owns nothing of a group.
+TEST(Optimizer, AGroupWithoutSlicesTakesAFactorOfTheDeviceToo) {
+  Optimizer optimizer({{AdamSettings{}, {}}, {SgdSettings{}, {}}, {AdagradSettings{}, {}}});
+  optimizer.step(at::scalar_tensor(0.5));
+  optimizer.step(at::scalar_tensor(NAN));
+  EXPECT_EQ(optimizer.num_steps(), 2);
+  EXPECT_EQ(optimizer.num_left_out(), 1);
+}
+
+TEST(Optimizer, TorchsOperatorsTakeSlicesWithoutElements) {
+  const UpdateSettings all[] = {AdamSettings{}, AdamSettings{.decoupled = false}, SgdSettings{.momentum = 0.9},
+                                LionSettings{}, AdagradSettings{}};
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const UpdateSettings& settings : all) {
+      const at::Tensor one = at::ones({1}), none = at::zeros({0});
+      std::vector<SliceState> slices;
+      for (const at::Tensor& param : {none, one}) {
+        slices.push_back({{.name = "s", .param = param, .grad = at::ones_like(param).to(type)},
+                          at::zeros_like(param),
+                          at::zeros_like(param)});
+      }
+      step_with_torch(settings, slices, {.value = 0.5}, 1);
+      step_with_torch(settings, std::span(slices).first(1), {.value = 0.5}, 2);
+      EXPECT_LT(one.item<float>(), 1);
+    }
+  }
 }
 
 TEST(SumOfSquares, DoesNotDependOnThreads) {

@@ -158,6 +158,7 @@ std::vector<std::vector<SliceState>> batches_of(const UpdateSettings& settings, 
 
 void step_with_torch(const UpdateSettings& settings, std::span<SliceState> slices, const TorchScale& by, int64_t step,
                      const WholeParameters& whole) {
+  if (slices.empty()) return;
   const DeviceNumbers there = numbers_for(settings, by, step, slices.front().slice.param);
   for (std::vector<SliceState>& batch : batches_of(settings, slices)) {
     Lists lists = lists_of(batch);
