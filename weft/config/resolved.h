@@ -269,7 +269,7 @@ struct Resolved {
   std::optional<int64_t> steps_per_print = {};  // Progress line every so many steps; absent: none.
   bool dataloader_drop_last = false;  // Drop the last, incomplete batch of the engine's own loader.
   double gradient_clipping = 1.0;  // Global L2 norm the gradient is clipped to; 0 switches it off.
-  bool zero_allow_untested_optimizer = false;  // Allow ZeRO with an optimizer outside DeepSpeed's tested list.
+  bool zero_allow_untested_optimizer = false;  // Allow ZeRO with an optimizer outside DeepSpeed's tested list; here: one of the user's own.
   bool zero_force_ds_cpu_optimizer = true;  // With optimizer offload, refuse optimizers other than DeepSpeed's CPU ones.
   std::optional<Dtype> communication_data_type = {};  // Type on the wire for gradient reduction; absent: that of the training precision.
   bool prescale_gradients = false;  // Divide by the world size before the reduction rather than after.

@@ -31,6 +31,7 @@
 #include "weft/engine/autocast.h"
 #include "weft/engine/model_tensors.h"
 #include "weft/engine/param_groups.h"
+#include "weft/engine/user_optimizer.h"
 #include "weft/plan/plan.h"
 
 namespace weft {
@@ -76,6 +77,7 @@ struct EngineOptions {
   // Stage 3: parameters that come together, whichever of them is touched. For those that ranks choose from, each its own (the experts
   // of a layer), where ranks cannot read each other's memory.
   std::vector<std::vector<at::Tensor>> together = {};
+  OptimizerFactory optimizer = {};  // of the user's own, where the config has none: weft/engine/torch_optimizer.h
   std::function<engine::ModelTensors()> look_again =
       {};  // to find parameters that were added later; initialize() knows how
 };
@@ -170,7 +172,8 @@ class Engine {
   void set_full_grad(const at::Tensor& parameter, const at::Tensor& value);
   void set_full_state(const at::Tensor& parameter, const std::string& kind, const at::Tensor& value);
   // The optimizer's state by parameter, whole, whoever owns which part of it: "exp_avg.NAME", and "step". To save, and to be
-  // given back to set_optimizer_state(). All ranks call it where state is sharded.
+  // given back to set_optimizer_state(). All ranks call it where state is sharded. Of an optimizer of the user's own: bytes of
+  // each rank, for as many ranks and the same buckets.
   engine::NamedTensors optimizer_state();
   void set_optimizer_state(const engine::NamedTensors& state);
 

@@ -91,9 +91,10 @@ struct Trained {
 };
 
 // `num_steps` steps over samples 0, 1, 2, ...: micro-step m of step s on rank r takes sample (s * accumulation + m) * world + r.
-inline Trained train(const World& here, const config::Resolved& config, int num_steps) {
+inline Trained train(const World& here, const config::Resolved& config, int num_steps,
+                     const EngineOptions& options = {}) {
   Model model;
-  Engine engine(model.tensors(), config, here);
+  Engine engine(model.tensors(), config, here, options);
   Trained out;
   const int64_t parts = config.gradient_accumulation_steps;
   for (int64_t i = 0; i < num_steps * parts; ++i) {
@@ -115,11 +116,12 @@ inline Trained train(const World& here, const config::Resolved& config, int num_
   return out;
 }
 
-inline std::vector<Trained> train_together(int size, const config::Resolved& config, int num_steps) {
+inline std::vector<Trained> train_together(int size, const config::Resolved& config, int num_steps,
+                                           const EngineOptions& options = {}) {
   std::vector<Trained> results(static_cast<size_t>(size));
   const std::string run = fresh_run();
   test::run_ranks_as_threads(size, [&](test::RankContext& ctx) {
-    results[static_cast<size_t>(ctx.rank())] = train(world(run, ctx.rank(), size), config, num_steps);
+    results[static_cast<size_t>(ctx.rank())] = train(world(run, ctx.rank(), size), config, num_steps, options);
   });
   return results;
 }

@@ -46,8 +46,12 @@ int first_that_takes(const std::vector<ParameterGroup>& groups, const std::strin
 ParameterGroups sort_out(const std::vector<ParameterGroup>& groups, const ModelTensors& model,
                          const plan::ParameterTable& table, const optim::UpdateSettings& base) {
   ParameterGroups out{.of = std::vector<int>(static_cast<size_t>(table.size()), static_cast<int>(groups.size()))};
-  for (const ParameterGroup& group : groups) out.settings.push_back(with(base, group.numbers));
+  for (const ParameterGroup& group : groups) {
+    out.settings.push_back(with(base, group.numbers));
+    out.numbers.push_back(group.numbers);
+  }
   out.settings.push_back(base);
+  out.numbers.emplace_back();
   std::vector<bool> has_any(groups.size() + 1, false);
   for (const int parameter : table.trainable()) {
     const auto& [name, tensor] = model.parameters[static_cast<size_t>(parameter)];

@@ -41,6 +41,7 @@ namespace weft::engine {
 
 struct ParameterGroups {
   std::vector<optim::UpdateSettings> settings;  // by group; the last is the config's own
+  std::vector<GroupNumbers> numbers;            // by group, as they were asked for
   std::vector<int> of;                          // by parameter
 };
 

@@ -67,12 +67,13 @@ std::vector<comm::Group*> pointers(const std::vector<std::shared_ptr<comm::Group
 
 Training::Training(ModelTensors model, config::Resolved config, World world, EngineOptions options)
     : world_(std::move(world)),
-      config_(std::move(config)),
+      has_user_optimizer_(options.optimizer != nullptr),
+      config_(has_user_optimizer_ ? for_user_optimizer(std::move(config)) : std::move(config)),
       model_(std::move(model)),
       look_again_(std::move(options.look_again)),
       groups_(std::move(options.groups)),
       device_(device_of(model_)),
-      updater_(config_) {
+      updater_(config_, std::move(options.optimizer)) {
   check_supported(config_);
   const plan::ParameterTable table = table_of(model_);
   check_types(table, config_);
@@ -106,10 +107,16 @@ void Training::watch_gradients() {
 
 Training::~Training() = default;
 
+ParameterGroups Training::sorted_groups() const {
+  const auto base = has_user_optimizer_ ? optim::UpdateSettings() : optim::read_optimizer(config_.optimizer);
+  return sort_out(groups_, model_, plan_->table, base);
+}
+
 std::vector<plan::SharedSetting> Training::what_must_agree() const {
   std::vector<plan::SharedSetting> out = shared_settings(config_);
-  const auto groups = sort_out(groups_, model_, plan_->table, optim::read_optimizer(config_.optimizer));
-  for (const std::string& group : describe(groups)) out.push_back({cat("parameter_group_", out.size()), group});
+  out.push_back({"EngineOptions.optimizer", has_user_optimizer_ ? "given" : "none"});
+  for (const std::string& group : describe(sorted_groups()))
+    out.push_back({cat("parameter_group_", out.size()), group});
   return out;
 }
 
@@ -129,6 +136,7 @@ void Training::wait_for_parameters() {
 }
 
 void Training::lay_out(plan::ParameterTable table, plan::LayoutOptions layout) {
+  updater_.check_can_move();
   const NamedTensors state = state_to_move();
   if (residents_) residents_->give_up();
   const bool had_state = updater_.has_state();
@@ -139,8 +147,8 @@ void Training::lay_out(plan::ParameterTable table, plan::LayoutOptions layout) {
   make_buckets();
   make_masters();
   make_reducer();
-  updater_.use(update_targets(), sort_out(groups_, model_, plan_->table, optim::read_optimizer(config_.optimizer)));
   set_masters(state);
+  updater_.use(update_targets(), sorted_groups());
   if (!had_state) return;
   set_optimizer_state(state);
   updater_.set_lrs(last_lrs);
@@ -266,7 +274,7 @@ void Training::make_reducer() {
 }
 
 UpdateTargets Training::update_targets() const {
-  UpdateTargets out{.shared_with = sharers()};
+  UpdateTargets out{.table = &plan_->table, .shared_with = sharers()};
   for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
     const at::Tensor own = own_parameters(bucket);
     out.params.push_back(masters_.empty() ? own : masters_[static_cast<size_t>(bucket)]);
@@ -289,6 +297,7 @@ NamedTensors Training::optimizer_state() {
   all.merge(masters());
   NamedTensors out = gather_state({all, *plan_, sharers()});
   for (auto& counter : updater_.counters()) out.push_back(std::move(counter));
+  for (auto& bytes : updater_.user_state(*world_.group)) out.push_back(std::move(bytes));
   return out;
 }
 
@@ -297,6 +306,7 @@ void Training::set_optimizer_state(const NamedTensors& state) {
   all.merge(masters());
   set_state({all, *plan_, sharers()}, state);
   updater_.set_counters(state);
+  updater_.set_user_state(*world_.group, state);
 }
 
 // --- Backward --------------------------------------------------------------------------------------------------------

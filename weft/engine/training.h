@@ -82,6 +82,7 @@ class Training {
   FlatState masters() const;
   NamedTensors state_to_move();
 
+  ParameterGroups sorted_groups() const;
   std::vector<plan::SharedSetting> what_must_agree() const;
   void run_backward(const at::Tensor& loss);
   at::Tensor scaled(const at::Tensor& loss) const;
@@ -104,6 +105,7 @@ class Training {
   Pieces gradients_of(int parameter);
 
   const World world_;
+  const bool has_user_optimizer_;
   const config::Resolved config_;
   const ModelTensors model_;
   const std::function<ModelTensors()> look_again_;

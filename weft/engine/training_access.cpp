@@ -23,6 +23,7 @@ int Training::number_of(const at::Tensor& parameter) const {
 const Pieces& Training::pieces_of(const FlatState& state, int parameter, const std::string& kind) const {
   const auto found = state.find(kind);
   if (found != state.end()) return found->second[static_cast<size_t>(plan_->layout.home(parameter).bucket)];
+  if (has_user_optimizer_) misuse("the state is that of an optimizer of your own", "ask that optimizer for it");
   std::vector<std::string> known;
   for (const auto& [name, flats] : state) known.push_back(cat("'", name, "'"));
   misuse(cat("the optimizer has no state '", kind, "'"), cat("ask for ", join(known, ", ")));

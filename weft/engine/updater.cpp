@@ -1,13 +1,17 @@
 #include "weft/engine/updater.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "weft/base/check.h"
+#include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
+#include "weft/engine/agree.h"
 #include "weft/engine/gradients_lost.h"
 #include "weft/monitor/span.h"
 #include "weft/optim/core/schedule_settings.h"
@@ -18,6 +22,8 @@ namespace {
 // One bad batch is passed over; weights that give nothing but infinities will not recover by themselves.
 constexpr int kMaxSkippedInARow = 10;
 constexpr std::string_view kStep = "step", kLossScale = "loss_scale";
+
+std::string user_state_name(int rank, int world) { return cat("user_optimizer.rank_", rank, "_of_", world); }
 
 std::string slice_name(size_t bucket, size_t run) { return cat("bucket_", bucket, "_", run); }
 
@@ -36,15 +42,48 @@ ErrorText text_of_loss(std::string what, int64_t step, std::string fix) {
 
 }  // namespace
 
-Updater::Updater(const config::Resolved& config)
+Updater::Updater(const config::Resolved& config, OptimizerFactory make)
     : config_(config),
       schedule_(optim::read_schedule(config.scheduler)),
-      scaler_(optim::read_loss_scaler(config.fp16)) {}
+      scaler_(optim::read_loss_scaler(config.fp16)) {
+  if (make) user_.emplace(std::move(make));
+}
+
+void Updater::check_can_move() const {
+  if (user_) user_->check_can_move();
+}
 
 void Updater::use(UpdateTargets targets, ParameterGroups groups) {
   optimizer_.reset();
   targets_ = std::move(targets);
   groups_ = std::move(groups);
+  if (user_) user_->use(user_targets(), groups_.numbers);
+}
+
+// Whole parameters in their shapes where this rank has them, else flat runs.
+std::vector<std::vector<UserTarget>> Updater::user_targets() const {
+  std::vector<std::vector<UserTarget>> out(groups_.settings.size());
+  for (size_t bucket = 0; bucket < targets_.params.size(); ++bucket) {
+    const auto add = [&](int group, int64_t first, int64_t count, at::IntArrayRef shape) {
+      const auto part = [&](const at::Tensor& flat) {
+        return flat.defined() ? flat.narrow(0, first, count).view(shape) : flat;
+      };
+      out[static_cast<size_t>(group)].push_back(
+          {part(targets_.params[bucket]), part(targets_.grads[bucket]), part(targets_.copies[bucket])});
+    };
+    const auto& parts = targets_.parts[bucket];
+    if (targets_.shared_with == nullptr) {
+      for (const Part& part : parts) {
+        add(groups_.of[static_cast<size_t>(part.parameter)], part.first, part.count,
+            (*targets_.table)[part.parameter].shape);
+      }
+      continue;
+    }
+    for (const Run& run : runs_of(parts, targets_.params[bucket].numel(), groups_.of)) {
+      add(run.group, run.first, run.count, {run.count});
+    }
+  }
+  return out;
 }
 
 void Updater::make_optimizer() {
@@ -87,12 +126,12 @@ void Updater::add_slices(size_t bucket, std::vector<optim::ParamGroup>& groups) 
 
 // A pass over all gradients, which only clipping needs, and whoever must know whether they are finite.
 bool Updater::needs_norm() const {
-  return config_.gradient_clipping > 0 || config_.fp16.enabled || !optimizer_->by_slices() ||
+  return config_.gradient_clipping > 0 || config_.fp16.enabled || user_ || !optimizer_->by_slices() ||
          (config_.bf16.enabled && config_.bf16.check_grad_overflow);
 }
 
 bool Updater::update(Reducer& reducer, int64_t step) {
-  if (!optimizer_) make_optimizer();
+  if (!user_ && !optimizer_) make_optimizer();
   lost_.reset();
   return needs_norm() ? update_whole(reducer, step) : update_as_they_come(reducer);
 }
@@ -102,17 +141,22 @@ bool Updater::update_whole(Reducer& reducer, int64_t step) {
   const Span span({.name = "optimizer", .category = SpanCategory::kOptimizer});
   norm_ = global_norm(targets_.grads, targets_.shared_with);
   norm_scale_ = scaler_.scale();
-  const bool known = config_.fp16.enabled || !norm_.on_device().defined();
+  const bool known = config_.fp16.enabled || user_ || !norm_.on_device().defined();
   if (known && !std::isfinite(norm_.value())) return skip(step);
   num_in_a_row_ = 0;
   follow_schedule();
   if (known) {
-    optimizer_->step(clip_factor(grad_norm(), config_.gradient_clipping) / norm_scale_);
+    apply(clip_factor(grad_norm(), config_.gradient_clipping) / norm_scale_);
     scaler_.update(false);
   } else {
     optimizer_->step(clip_factor(norm_.on_device(), config_.gradient_clipping));
   }
   return true;
+}
+
+void Updater::apply(double grad_scale) {
+  if (user_) return user_->step(grad_scale);
+  optimizer_->step(grad_scale);
 }
 
 // Nobody has to know all gradients first: a bucket is updated while later ones are on their way.
@@ -128,7 +172,9 @@ bool Updater::update_as_they_come(Reducer& reducer) {
 
 // Without a schedule the rate is whatever was set last.
 void Updater::follow_schedule() {
-  if (!std::holds_alternative<optim::FixedLr>(schedule_)) optimizer_->follow(schedule_);
+  if (std::holds_alternative<optim::FixedLr>(schedule_)) return;
+  if (user_) return user_->follow(schedule_);
+  optimizer_->follow(schedule_);
 }
 
 bool Updater::skip(int64_t step) {
@@ -155,6 +201,7 @@ void Updater::check_hope() const {
 double Updater::lr() const { return lrs().back(); }
 
 std::vector<double> Updater::lrs() const {
+  if (user_) return user_->lrs();
   std::vector<double> out;
   for (size_t group = 0; group < groups_.settings.size(); ++group) {
     out.push_back(optimizer_ ? optimizer_->lr(group)
@@ -166,12 +213,14 @@ std::vector<double> Updater::lrs() const {
 void Updater::set_lr(double lr) { set_lrs(std::vector<double>(groups_.settings.size(), lr)); }
 
 void Updater::set_lrs(const std::vector<double>& lrs) {
+  if (user_) return user_->set_lrs(lrs);
   if (!optimizer_) make_optimizer();
   WEFT_CHECK_EQ(lrs.size(), optimizer_->num_groups());
   for (size_t group = 0; group < lrs.size(); ++group) optimizer_->set_lr(group, lrs[group]);
 }
 
 FlatState Updater::state() {
+  if (user_) return {};
   if (!optimizer_) make_optimizer();
   const auto named = optimizer_->state();
   const std::map<std::string, at::Tensor> by_name(named.begin(), named.end());
@@ -190,10 +239,14 @@ FlatState Updater::state() {
 }
 
 NamedTensors Updater::counters() {
-  if (!optimizer_) make_optimizer();
   NamedTensors out;
-  for (const auto& [name, tensor] : optimizer_->state()) {
-    if (name == kStep) out.emplace_back(name, tensor);
+  if (user_) {
+    out.emplace_back(kStep, user_->counter());
+  } else {
+    if (!optimizer_) make_optimizer();
+    for (const auto& [name, tensor] : optimizer_->state()) {
+      if (name == kStep) out.emplace_back(name, tensor);
+    }
   }
   if (!config_.fp16.enabled) return out;
   const optim::LossScaler::State s = scaler_.state();
@@ -213,6 +266,35 @@ void Updater::set_counters(const NamedTensors& state) {
                    .num_updates = static_cast<int64_t>(numbers[1]),
                    .last_overflow = static_cast<int64_t>(numbers[2]),
                    .hysteresis_left = static_cast<int64_t>(numbers[3])});
+}
+
+NamedTensors Updater::user_state(comm::Group& group) {
+  NamedTensors out;
+  if (!user_) return out;
+  const auto saved = exchange_texts(group, user_->save(), targets_.params.front().device());
+  for (int rank = 0; rank < group.world(); ++rank) {
+    const std::string& bytes = saved[static_cast<size_t>(rank)];
+    const at::Tensor tensor = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
+    std::ranges::copy(bytes, static_cast<char*>(tensor.mutable_data_ptr()));
+    out.emplace_back(user_state_name(rank, group.world()), tensor);
+  }
+  return out;
+}
+
+void Updater::set_user_state(comm::Group& group, const NamedTensors& state) {
+  if (!user_) return;
+  const std::string name = user_state_name(group.rank(), group.world());
+  const auto found = std::ranges::find(state, name, &NamedTensors::value_type::first);
+  if (found == state.end()) {
+    throw Error(ErrorKind::kInput,
+                {.title = "the optimizer's state is that of another number of ranks, or of another optimizer",
+                 .what = cat("no '", name, "'"),
+                 .where = "",
+                 .fix = "load what was saved by as many ranks with this optimizer"});
+  }
+  const at::Tensor bytes = found->second.cpu().contiguous();
+  const auto* const data = static_cast<const char*>(bytes.const_data_ptr());
+  user_->load({data, data + bytes.numel()});
 }
 
 }  // namespace weft::engine

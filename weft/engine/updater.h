@@ -16,6 +16,7 @@
 #include "weft/engine/optimizer_state.h"
 #include "weft/engine/param_groups.h"
 #include "weft/engine/reducer.h"
+#include "weft/engine/user_update.h"
 #include "weft/optim/core/loss_scaler.h"
 #include "weft/optim/optimizer.h"
 
@@ -27,12 +28,17 @@ struct UpdateTargets {
   std::vector<at::Tensor> grads = {};
   std::vector<at::Tensor> copies = {};        // of params in the model's type; undefined: params are the model's
   std::vector<std::vector<Part>> parts = {};  // which of its elements belong to which parameter
-  comm::Group* shared_with = nullptr;         // whose ranks update the rest; nobody: null
+  const plan::ParameterTable* table = nullptr;
+  comm::Group* shared_with = nullptr;  // whose ranks update the rest; nobody: null
 };
 
 class Updater {
  public:
-  explicit Updater(const config::Resolved& config);
+  // `make`: an optimizer of the user's own; none: that of the config.
+  explicit Updater(const config::Resolved& config, OptimizerFactory make = {});
+
+  // Throws where state could not follow the parameters to another layout.
+  void check_can_move() const;
 
   // State that was there is gone: take it out before, and put it in again.
   void use(UpdateTargets targets, ParameterGroups groups);
@@ -51,17 +57,22 @@ class Updater {
   double grad_norm() const { return norm_.value() / norm_scale_; }
   int64_t num_skipped() const { return num_skipped_ + (optimizer_ ? optimizer_->num_left_out() : 0); }
 
-  bool has_state() const { return optimizer_.has_value(); }
+  bool has_state() const { return user_ ? user_->has_state() : optimizer_.has_value(); }
   // By kind and bucket; makes it where there is none.
   FlatState state();
   // What is not by parameter: "step", and of fp16 "loss_scale". Live where they are the optimizer's.
   NamedTensors counters();
   void set_counters(const NamedTensors& state);
+  // That of an optimizer of the user's own, of all ranks of the group, which all call it; else nothing.
+  NamedTensors user_state(comm::Group& group);
+  void set_user_state(comm::Group& group, const NamedTensors& state);
   int64_t state_bytes() const { return optimizer_ ? optimizer_->state_bytes() : 0; }
 
  private:
   void make_optimizer();
   void add_slices(size_t bucket, std::vector<optim::ParamGroup>& groups);
+  std::vector<std::vector<UserTarget>> user_targets() const;
+  void apply(double grad_scale);
   void follow_schedule();
   bool update_whole(Reducer& reducer, int64_t step);
   bool update_as_they_come(Reducer& reducer);
@@ -74,6 +85,7 @@ class Updater {
   ParameterGroups groups_;
   std::vector<std::vector<std::pair<size_t, size_t>>> slices_;  // by bucket: group and place in it, one after the other
   std::optional<optim::Optimizer> optimizer_;
+  std::optional<UserUpdate> user_;  // in its place
   optim::LossScaler scaler_;
   GradientNorm norm_;
   double norm_scale_ = 1;  // that of the loss when it was taken
