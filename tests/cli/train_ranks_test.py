@@ -249,7 +249,8 @@ def test_ranks_that_mpirun_started_read_the_config_for_their_world(build_dir, ti
 @pytest.mark.parametrize("text, words", [
     ('{"train_batch_size": 7, "train_micro_batch_size_per_gpu": 2}', "7"),
     ('{"bf16": {"enabled": true}, "fp16": {"enabled": true}, "train_micro_batch_size_per_gpu": 2}', "bf16"),
-    ('{"bf16": {"enabled": true, "bf16_master_weights_and_grads": true}, "zero_optimization": {"stage": 1}, "train_micro_batch_size_per_gpu": 2}', "weights in fp32"),
+    ('{"bf16": {"enabled": true, "bf16_master_weights_and_grads": true}, "zero_optimization": {"stage": 1}, "train_micro_batch_size_per_gpu": 2,'
+     ' "optimizer": {"type": "Lamb", "params": {"lr": 1e-3}}}', "weights in fp32"),
     ("{not json", "ds_config.json:1"),
 ])
 def test_a_config_that_cannot_be_trained_is_refused(weft, tiny, tmp_path, text, words):

@@ -7,6 +7,7 @@
 #include "weft/base/error.h"
 #include "weft/base/hash.h"
 #include "weft/base/text.h"
+#include "weft/config/lower.h"
 
 namespace weft::engine {
 namespace {
@@ -66,17 +67,29 @@ void check_compression(const config::Resolved& config) {
   if (config.fp16.enabled) with("\"fp16\", whose loss scale changes between steps", "enable \"bf16\" instead");
 }
 
+void check_masters(const config::Resolved& config) {
+  if (config.bf16.bf16_optimizer_states && !has_bf16_masters(config)) {
+    refuse("moments are kept in bf16 only where master weights are", "\"bf16_optimizer_states\": true",
+           "set \"bf16\": {\"enabled\": true, \"bf16_master_weights_and_grads\": true}, or leave it out");
+  }
+  if (has_bf16_masters(config) && config::lower(config.optimizer.type.value_or("")) == "lamb") {
+    refuse("Lamb keeps master weights in fp32", "\"bf16_master_weights_and_grads\": true",
+           "leave \"bf16_master_weights_and_grads\" out, or use AdamW");
+  }
+}
+
 }  // namespace
+
+bool has_bf16_masters(const config::Resolved& config) {
+  return config.bf16.enabled && config.bf16.bf16_master_weights_and_grads;
+}
 
 void check_supported(const config::Resolved& config) {
   if (config.fp16.enabled && config.bf16.enabled) {
     refuse("the model cannot be in two types", "\"fp16\" and \"bf16\" are both enabled",
            "leave one of them out; bf16 needs no loss scale");
   }
-  if (config.bf16.enabled && config.bf16.bf16_master_weights_and_grads) {
-    refuse("this version of weft keeps master weights in fp32", "\"bf16_master_weights_and_grads\": true",
-           "leave \"bf16_master_weights_and_grads\" out");
-  }
+  check_masters(config);
   check_compression(config);
   if (autocast_type(config) == at::kHalf) {
     refuse("this version of weft has no loss scale for autocast in fp16", "\"torch_autocast\": {\"dtype\": \"fp16\"}",
@@ -129,6 +142,10 @@ plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group
   if (config.weft.compress != config::Compress::kNone && !device.is_cpu()) {
     refuse("this version of weft compresses gradients on the CPU only", cat("the model is on ", device.str()),
            "leave \"compress\" out");
+  }
+  if (has_bf16_masters(config) && !device.is_cpu()) {
+    refuse("this version of weft keeps master weights in bf16 on the CPU only", cat("the model is on ", device.str()),
+           "leave \"bf16_master_weights_and_grads\" out");
   }
   plan::PlanOptions out = plan::options_from(config, group.world());
   if (!device.is_cpu() && group.world() > 1) {

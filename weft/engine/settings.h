@@ -19,6 +19,8 @@ void check_types(const plan::ParameterTable& table, const config::Resolved& conf
 
 // The table as it will be trained: in bf16 or fp16 where the config says so.
 plan::ParameterTable in_precision(const plan::ParameterTable& table, const config::Resolved& config);
+// Whether the bf16 parameters themselves are what the optimizer updates.
+bool has_bf16_masters(const config::Resolved& config);
 // What has no place in buckets, frozen parameters and buffers, in that type too.
 void convert_the_rest(const ModelTensors& model, const config::Resolved& config);
 

@@ -257,6 +257,7 @@ void Training::fill_buckets() {
 
 void Training::make_masters() {
   masters_.clear();
+  if (has_bf16_masters(config_)) return;
   for (int bucket = 0; bucket < buckets_->size(); ++bucket) {
     const at::Tensor own = own_parameters(bucket);
     if (own.scalar_type() != at::kFloat) masters_.push_back(at::zeros({own.numel()}, own.options().dtype(at::kFloat)));

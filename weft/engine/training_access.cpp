@@ -56,7 +56,7 @@ void Training::write_part(const Pieces& pieces, int parameter, const at::Tensor&
 at::Tensor Training::full_param(const at::Tensor& parameter) {
   const int number = number_of(parameter);
   gathering_->wait();
-  if (masters_.empty()) return parameter.detach().clone();
+  if (masters_.empty()) return parameter.detach().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
   return read_part({masters_[static_cast<size_t>(plan_->layout.home(number).bucket)]}, number);
 }
 

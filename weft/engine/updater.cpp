@@ -89,7 +89,10 @@ std::vector<std::vector<UserTarget>> Updater::user_targets() const {
 void Updater::make_optimizer() {
   std::vector<optim::ParamGroup> groups;
   for (const auto& settings : groups_.settings) {
-    groups.push_back({.settings = settings, .slices = {}, .num_parameters = std::ssize(groups_.of)});
+    groups.push_back({.settings = settings,
+                      .slices = {},
+                      .num_parameters = std::ssize(groups_.of),
+                      .state_type = config_.bf16.bf16_optimizer_states ? at::kBFloat16 : at::kFloat});
   }
   slices_.clear();
   for (size_t bucket = 0; bucket < targets_.params.size(); ++bucket) add_slices(bucket, groups);

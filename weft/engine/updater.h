@@ -24,7 +24,7 @@ namespace weft::engine {
 
 // What this rank updates, by bucket.
 struct UpdateTargets {
-  std::vector<at::Tensor> params = {};  // fp32
+  std::vector<at::Tensor> params = {};  // fp32, or bf16 where masters are
   std::vector<at::Tensor> grads = {};
   std::vector<at::Tensor> copies = {};        // of params in the model's type; undefined: params are the model's
   std::vector<std::vector<Part>> parts = {};  // which of its elements belong to which parameter

@@ -8,6 +8,7 @@
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/engine/checks.h"
+#include "weft/engine/settings.h"
 
 namespace weft::engine {
 namespace {
@@ -35,6 +36,10 @@ config::Resolved for_user_optimizer(config::Resolved config) {
   if (config.weft.bucket == config::BucketSizes::kAuto) {
     refuse("tuned buckets cannot be had with an optimizer of your own",
            "\"bucket\": \"auto\" moves the state of the first steps", "leave \"bucket\" out");
+  }
+  if (has_bf16_masters(config)) {
+    refuse("an optimizer of your own updates fp32", "\"bf16_master_weights_and_grads\": true",
+           "leave \"bf16_master_weights_and_grads\" out");
   }
   // In stage 0 it has whole parameters, whatever it does with them.
   if (stage == 0) config.weft.shard_update = false;

@@ -42,7 +42,7 @@ Sums first_pass(const LambFactors& factors, const Slice& slice) {
   for (size_t first = 0; first < slice.count; first += kAtOnce) {
     const Slice part = slice.part(first, std::min(kAtOnce, slice.count - first));
     kernels().lamb_directions(factors, part, directions.data());
-    add_squares(out.parameters, {part.param, part.count});
+    add_squares(out.parameters, {static_cast<const float*>(part.param), part.count});
     add_squares(out.directions, {directions.data(), part.count});
   }
   return out;

@@ -27,8 +27,10 @@ void check_beside(const at::Tensor& tensor, const at::Tensor& param) {
   WEFT_CHECK_EQ(tensor.numel(), param.numel());
 }
 
-void check_slice(const FlatSlice& slice) {
-  WEFT_CHECK(slice.param.scalar_type() == at::kFloat);
+void check_slice(const FlatSlice& slice, at::ScalarType state_type) {
+  const bool is_narrow = slice.param.scalar_type() == at::kBFloat16 && slice.param.is_cpu();
+  WEFT_CHECK(slice.param.scalar_type() == at::kFloat || is_narrow);
+  WEFT_CHECK(state_type == at::kFloat || (is_narrow && state_type == at::kBFloat16));
   WEFT_CHECK(slice.param.is_contiguous());
   check_beside(slice.grad, slice.param);
   if (slice.copy.defined()) check_beside(slice.copy, slice.param);
@@ -61,6 +63,7 @@ void check_lamb(const ParamGroup& group) {
   for (const FlatSlice& slice : group.slices) {
     check_pieces(slice, group.num_parameters);
     WEFT_CHECK(slice.param.device() == group.slices.front().param.device());
+    WEFT_CHECK(slice.param.scalar_type() == at::kFloat && group.state_type == at::kFloat);
   }
 }
 
@@ -82,12 +85,12 @@ double initial_variance(const UpdateSettings& settings) {
   return adagrad == nullptr ? 0 : adagrad->initial_sum;
 }
 
-SliceState state_for(FlatSlice slice, const UpdateSettings& settings) {
-  check_slice(slice);
+SliceState state_for(FlatSlice slice, const UpdateSettings& settings, at::ScalarType type) {
+  check_slice(slice, type);
   const StateNames names = std::visit(NamesOf{}, settings);
   SliceState out;
-  if (!names.momentum.empty()) out.momentum = at::zeros_like(slice.param);
-  if (!names.variance.empty()) out.variance = at::full_like(slice.param, initial_variance(settings));
+  if (!names.momentum.empty()) out.momentum = at::zeros_like(slice.param, type);
+  if (!names.variance.empty()) out.variance = at::full_like(slice.param, initial_variance(settings), type);
   out.slice = std::move(slice);
   return out;
 }
@@ -127,7 +130,7 @@ Optimizer::Group Optimizer::made_of(ParamGroup group) {
     const bool cpu = slice.param.is_cpu();
     auto& place = cpu ? out.on_cpu : out.elsewhere;
     out.order.emplace_back(cpu, place.size());
-    place.push_back(state_for(std::move(slice), group.settings));
+    place.push_back(state_for(std::move(slice), group.settings, group.state_type));
   }
   return out;
 }

@@ -1,5 +1,5 @@
-// The optimizer: updates flat slices of fp32 parameters in place from flat slices of gradients, on the CPU through the
-// kernels of optim/core, on other devices through torch's fused ones.
+// The optimizer: updates flat slices of parameters in place from flat slices of gradients, on the CPU through the kernels of
+// optim/core, on other devices through torch's fused ones.
 //
 //   const UpdateSettings settings = read_optimizer(resolved.optimizer);
 //   Optimizer optimizer({{.settings = settings, .slices = {{.name = "bucket_0", .param = slice, .grad = mean}}}});
@@ -9,7 +9,7 @@
 // Lamb's rate depends on whole parameters, so it is told which elements of a slice belong to which (`pieces`), and, where
 // ranks hold parts of a parameter, how to add over them; it takes whole steps only.
 //
-// Owns the state (fp32, as long as its slice), not parameters and gradients. On the CPU the bits of a step do not
+// Owns the state (as long as its slice), not parameters and gradients. On the CPU the bits of a step do not
 // depend on the number of threads, on the instruction set, or on how parameters are cut into slices.
 // Threads: one at a time; a step itself uses torch's threads. Failure: torch's own errors; broken shapes are
 // Error(kBug).
@@ -37,7 +37,7 @@ struct Piece {
 
 struct FlatSlice {
   std::string name;      // names its state; unique
-  at::Tensor param;      // fp32, contiguous; updated in place
+  at::Tensor param;      // fp32, on the CPU and but for Lamb also bf16; contiguous; updated in place
   at::Tensor grad;       // as many elements, contiguous, same device: fp32, bf16 or fp16
   at::Tensor copy = {};  // fp32, bf16 or fp16: gets the new parameters in the same pass; undefined: none
   // Lamb only: rising, not overlapping, none empty. Elements in none are padding and stay as they are.
@@ -47,7 +47,8 @@ struct FlatSlice {
 struct ParamGroup {
   UpdateSettings settings;
   std::vector<FlatSlice> slices;
-  int64_t num_parameters = 0;  // Lamb only: on all ranks together, and so the same on each
+  int64_t num_parameters = 0;              // Lamb only: on all ranks together, and so the same on each
+  at::ScalarType state_type = at::kFloat;  // that state is kept in; bf16 where parameters are
 };
 
 // Adds each element of an fp64 tensor over the ranks that hold pieces of the same parameters, in place. Called once a group

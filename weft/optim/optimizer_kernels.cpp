@@ -8,7 +8,7 @@
 namespace weft::optim {
 namespace {
 
-float* floats_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr<float>() : nullptr; }
+void* data_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr() : nullptr; }
 
 struct Step {
   std::span<SliceState> slices;
@@ -37,12 +37,15 @@ struct Step {
 Slice kernel_slice(const SliceState& state, double grad_scale) {
   const FlatSlice& slice = state.slice;
   Slice out = {.count = static_cast<size_t>(slice.param.numel()),
-               .param = floats_of(slice.param),
+               .param = slice.param.mutable_data_ptr(),
                .grad = slice.grad.const_data_ptr(),
                .grad_type = element_of(slice.grad),
                .grad_scale = static_cast<float>(grad_scale),
-               .momentum = floats_of(state.momentum),
-               .variance = floats_of(state.variance)};
+               .momentum = data_of(state.momentum),
+               .variance = data_of(state.variance),
+               .param_type = element_of(slice.param)};
+  if (state.momentum.defined()) out.state_type = element_of(state.momentum);
+  if (state.variance.defined()) out.state_type = element_of(state.variance);
   if (slice.copy.defined()) {
     out.copy = slice.copy.mutable_data_ptr();
     out.copy_type = element_of(slice.copy);

@@ -168,6 +168,36 @@ TEST(Optimizer, MixedPrecisionTakesHalfGradientsAndWritesHalfCopies) {
   }
 }
 
+TEST(Optimizer, ParametersInBf16AreUpdatedInFp32AndRounded) {
+  for (const at::ScalarType states : {at::kFloat, at::kBFloat16}) {
+    const FlatSlice start = slice_of(4096);
+    const FlatSlice narrow = {"s", start.param.to(at::kBFloat16), start.grad.to(at::kBFloat16)};
+    Optimizer optimizer({{.settings = AdamSettings{.weight_decay = 0.1}, .slices = {narrow}, .state_type = states}});
+    EXPECT_EQ(optimizer.state_bytes(), 2 * 4096 * (states == at::kFloat ? 4 : 2));
+    std::vector<SliceState> wide = {
+        {{"s", narrow.param.to(at::kFloat), narrow.grad.to(at::kFloat)}, at::zeros({4096}), at::zeros({4096})}};
+    for (int64_t step = 1; step <= 5; ++step) {
+      optimizer.step();
+      step_with_torch(AdamSettings{.weight_decay = 0.1}, wide, {}, step);
+      const auto round = [](at::Tensor& tensor, at::ScalarType type) { tensor = tensor.to(type).to(at::kFloat); };
+      round(wide[0].slice.param, at::kBFloat16), round(wide[0].momentum, states), round(wide[0].variance, states);
+    }
+    EXPECT_TRUE(at::equal(narrow.param.to(at::kFloat), wide[0].slice.param));
+    const NamedState state = optimizer.state();
+    EXPECT_TRUE(at::equal(state[0].second.to(at::kFloat), wide[0].momentum)) << state[0].first;
+    EXPECT_TRUE(at::equal(state[1].second.to(at::kFloat), wide[0].variance)) << state[1].first;
+  }
+}
+
+TEST(Optimizer, RefusesNarrowParametersWhereItCannotUpdateThem) {
+  const FlatSlice start = slice_of(64);
+  FlatSlice narrow = {"s", start.param.to(at::kBFloat16), start.grad, {}, {{.first = 0, .count = 64}}};
+  EXPECT_THROW(Optimizer({{LambSettings{}, {narrow}, 1}}), Error);
+  EXPECT_THROW(Optimizer({{.settings = AdamSettings{}, .slices = {start}, .state_type = at::kBFloat16}}), Error);
+  narrow.param = start.param.to(at::kHalf);
+  EXPECT_THROW(Optimizer({{AdamSettings{}, {narrow}}}), Error);
+}
+
 TEST(Optimizer, TakesAnotherGradientTensor) {
   const FlatSlice slice = slice_of(100), other = cloned(slice);
   const at::Tensor grad = at::randn({100});

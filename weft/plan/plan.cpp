@@ -57,7 +57,7 @@ int64_t num_moments(const config::Optimizer& optimizer) {
 OptimizerCost cost_from(const config::Resolved& config) {
   const int64_t moment_bytes = bytes_of(config.bf16.bf16_optimizer_states ? Dtype::kBf16 : Dtype::kFp32);
   return {.state_bytes_per_element = num_moments(config.optimizer) * moment_bytes,
-          .fp32_copy = !config.bf16.bf16_master_weights_and_grads};
+          .fp32_copy = !(config.bf16.enabled && config.bf16.bf16_master_weights_and_grads)};
 }
 
 }  // namespace

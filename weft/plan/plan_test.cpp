@@ -70,6 +70,8 @@ TEST(Plan, Bf16MastersNeedNoFp32Copy) {
   config::Resolved config = small_config();
   EXPECT_TRUE(options_from(config, 1).optimizer.fp32_copy);
   config.bf16.bf16_master_weights_and_grads = true;
+  EXPECT_TRUE(options_from(config, 1).optimizer.fp32_copy) << "without bf16 the word means nothing";
+  config.bf16.enabled = true;
   EXPECT_FALSE(options_from(config, 1).optimizer.fp32_copy);
 }
 

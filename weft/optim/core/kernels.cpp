@@ -37,8 +37,6 @@ void* moved(void* data, Element type, size_t first) {
   return data == nullptr ? nullptr : static_cast<std::byte*>(data) + first * element_bytes(type);
 }
 
-float* moved(float* data, size_t first) { return data == nullptr ? nullptr : data + first; }
-
 }  // namespace
 
 size_t element_bytes(Element type) { return type == Element::kFloat32 ? 4 : 2; }
@@ -46,10 +44,10 @@ size_t element_bytes(Element type) { return type == Element::kFloat32 ? 4 : 2; }
 Slice Slice::part(size_t first, size_t size) const {
   Slice out = *this;
   out.count = size;
-  out.param = moved(param, first);
+  out.param = moved(param, param_type, first);
   out.grad = static_cast<const std::byte*>(grad) + first * element_bytes(grad_type);
-  out.momentum = moved(momentum, first);
-  out.variance = moved(variance, first);
+  out.momentum = moved(momentum, state_type, first);
+  out.variance = moved(variance, state_type, first);
   out.copy = moved(copy, copy_type, first);
   return out;
 }

@@ -1,5 +1,6 @@
 // One optimizer update over a flat slice, in one pass over memory: gradients are widened and scaled, the state and the
-// fp32 parameters updated in place, and a 16-bit copy of the parameters written on the way where one is asked for.
+// parameters updated in place, and a 16-bit copy of the parameters written on the way where one is asked for. Everything is
+// computed in fp32; parameters and state that are kept in 16 bits are rounded once, at the end.
 //
 // There is one loop for each optimizer, compiled for several instruction sets; the best that the machine has is chosen
 // at run time. Every one of them gives the same bits (NaN is NaN everywhere, its payload is not promised): an element
@@ -24,14 +25,15 @@ size_t element_bytes(Element type);
 
 struct Slice {
   size_t count = 0;
-  float* param = nullptr;
+  void* param = nullptr;
   const void* grad = nullptr;
   Element grad_type = Element::kFloat32;
-  float grad_scale = 1;       // each gradient is multiplied by it first: inverse loss scale times clip factor
-  float* momentum = nullptr;  // Adam, Lamb and Lion: exp_avg; SGD: momentum_buffer, unused without momentum
-  float* variance = nullptr;  // Adam and Lamb: exp_avg_sq; Adagrad: sum
-  void* copy = nullptr;       // the new parameters once more, in this type; none: no copy
+  float grad_scale = 1;      // each gradient is multiplied by it first: inverse loss scale times clip factor
+  void* momentum = nullptr;  // Adam, Lamb and Lion: exp_avg; SGD: momentum_buffer, unused without momentum
+  void* variance = nullptr;  // Adam and Lamb: exp_avg_sq; Adagrad: sum
+  void* copy = nullptr;      // the new parameters once more, in this type; none: no copy
   Element copy_type = Element::kBFloat16;
+  Element param_type = Element::kFloat32, state_type = Element::kFloat32;  // Lamb knows no other
 
   // Elements [first, first + size). Requires: within this slice.
   Slice part(size_t first, size_t size) const;

@@ -55,6 +55,16 @@ WEFT_INLINE const float* block_gradients(const Slice& slice, size_t first, size_
   return buffer;
 }
 
+// A part of a slice in fp32. State that the optimizer has not may point anywhere.
+struct Block {
+  float *param, *momentum, *variance;
+};
+
+// Requires: fp32 there.
+WEFT_INLINE float* floats_at(void* data, size_t first) {
+  return data == nullptr ? nullptr : static_cast<float*>(data) + first;
+}
+
 // torch's lerp: from the nearer end, one fused operation.
 WEFT_INLINE float lerp(float from, float to, float weight) {
   const bool near_from = weight < 0.5F;
@@ -78,11 +88,11 @@ WEFT_INLINE void adam_block(const AdamFactors& factors, float* __restrict param,
 
 struct Adam {
   const AdamFactors& factors;
-  WEFT_INLINE void operator()(const Slice& s, const float* grads, size_t first, size_t count) const {
+  WEFT_INLINE void operator()(const Block& b, const float* grads, size_t count) const {
     if (factors.decoupled) {
-      adam_block<true>(factors, s.param + first, grads, s.momentum + first, s.variance + first, count);
+      adam_block<true>(factors, b.param, grads, b.momentum, b.variance, count);
     } else {
-      adam_block<false>(factors, s.param + first, grads, s.momentum + first, s.variance + first, count);
+      adam_block<false>(factors, b.param, grads, b.momentum, b.variance, count);
     }
   }
 };
@@ -108,9 +118,9 @@ WEFT_INLINE void sgd_momentum(const SgdFactors& factors, float* __restrict param
 
 struct Sgd {
   const SgdFactors& factors;
-  WEFT_INLINE void operator()(const Slice& s, const float* grads, size_t first, size_t count) const {
-    if (factors.momentum == 0) return sgd_plain(factors, s.param + first, grads, count);
-    sgd_momentum(factors, s.param + first, grads, s.momentum + first, count);
+  WEFT_INLINE void operator()(const Block& b, const float* grads, size_t count) const {
+    if (factors.momentum == 0) return sgd_plain(factors, b.param, grads, count);
+    sgd_momentum(factors, b.param, grads, b.momentum, count);
   }
 };
 
@@ -127,8 +137,8 @@ WEFT_INLINE void lion_block(const LionFactors& factors, float* __restrict param,
 
 struct Lion {
   const LionFactors& factors;
-  WEFT_INLINE void operator()(const Slice& s, const float* grads, size_t first, size_t count) const {
-    lion_block(factors, s.param + first, grads, s.momentum + first, count);
+  WEFT_INLINE void operator()(const Block& b, const float* grads, size_t count) const {
+    lion_block(factors, b.param, grads, b.momentum, count);
   }
 };
 
@@ -145,20 +155,47 @@ WEFT_INLINE void adagrad_block(const AdagradFactors& factors, float* __restrict 
 
 struct Adagrad {
   const AdagradFactors& factors;
-  WEFT_INLINE void operator()(const Slice& s, const float* grads, size_t first, size_t count) const {
-    adagrad_block(factors, s.param + first, grads, s.variance + first, count);
+  WEFT_INLINE void operator()(const Block& b, const float* grads, size_t count) const {
+    adagrad_block(factors, b.param, grads, b.variance, count);
   }
 };
 
 template <typename Update>
-WEFT_INLINE void update_all(const Update& update, const Slice& slice) {
+WEFT_INLINE void update_wide(const Update& update, const Slice& slice) {
   float buffer[kUpdateBlock];
   for (size_t first = 0; first < slice.count; first += kUpdateBlock) {
     const size_t rest = slice.count - first;
     const size_t count = rest < kUpdateBlock ? rest : kUpdateBlock;
-    update(slice, block_gradients(slice, first, count, buffer), first, count);
-    if (slice.copy != nullptr) narrow(slice.copy, slice.copy_type, first, slice.param + first, count);
+    const Block block = {floats_at(slice.param, first), floats_at(slice.momentum, first),
+                         floats_at(slice.variance, first)};
+    update(block, block_gradients(slice, first, count, buffer), count);
+    if (slice.copy != nullptr) narrow(slice.copy, slice.copy_type, first, block.param, count);
   }
+}
+
+// A block is widened, updated and rounded while it is in the first-level cache.
+template <typename Update>
+WEFT_INLINE void update_narrow(const Update& update, const Slice& slice) {
+  float buffer[kUpdateBlock], param[kUpdateBlock], momentum[kUpdateBlock], variance[kUpdateBlock];
+  for (size_t first = 0; first < slice.count; first += kUpdateBlock) {
+    const size_t rest = slice.count - first;
+    const size_t count = rest < kUpdateBlock ? rest : kUpdateBlock;
+    widen(param, slice.param, slice.param_type, 1, first, count);
+    if (slice.momentum != nullptr) widen(momentum, slice.momentum, slice.state_type, 1, first, count);
+    if (slice.variance != nullptr) widen(variance, slice.variance, slice.state_type, 1, first, count);
+    update({param, momentum, variance}, block_gradients(slice, first, count, buffer), count);
+    narrow(slice.param, slice.param_type, first, param, count);
+    if (slice.momentum != nullptr) narrow(slice.momentum, slice.state_type, first, momentum, count);
+    if (slice.variance != nullptr) narrow(slice.variance, slice.state_type, first, variance, count);
+    if (slice.copy != nullptr) narrow(slice.copy, slice.copy_type, first, param, count);
+  }
+}
+
+template <typename Update>
+WEFT_INLINE void update_all(const Update& update, const Slice& slice) {
+  const bool is_wide = slice.param_type == Element::kFloat32 && slice.state_type == Element::kFloat32;
+  if (is_wide) return update_wide(update, slice);
+  update_narrow(update, slice);
 }
 
 // --- Sums of squares -------------------------------------------------------------------------------------------------

@@ -209,6 +209,60 @@ TEST(Kernels, TheCopyIsTheNewParameterRoundedOnce) {
   }
 }
 
+Floats loaded(const std::vector<std::byte>& from, Element type) {
+  Floats out(from.size() / element_bytes(type));
+  for (size_t i = 0; i < out.size(); ++i) {
+    uint16_t half = 0;
+    std::memcpy(type == Element::kFloat32 ? static_cast<void*>(&out[i]) : &half, from.data() + i * element_bytes(type),
+                element_bytes(type));
+    if (type != Element::kFloat32) out[i] = type == Element::kBFloat16 ? float_of_bfloat16(half) : float_of_half(half);
+  }
+  return out;
+}
+
+// What is kept in 16 bits between steps is what fp32 gives, rounded after each.
+TEST(Kernels, ParametersAndStateInSixteenBitsAreRoundedOnceAStep) {
+  constexpr size_t kCount = 2500;
+  for (const Update& update : updates()) {
+    if (update.name.starts_with("lamb")) continue;
+    for (const Element params : kTypes) {
+      for (const Element states : kTypes) {
+        for (const Kernels* const kernels : all_kernels()) {
+          auto param = stored(values(kCount, 1), params), momentum = stored(Floats(kCount), states),
+               variance = stored(Floats(kCount), states);
+          Floats p = loaded(param, params), m(kCount), v(kCount);
+          for (int64_t step = 1; step <= 3; ++step) {
+            const Floats grad = values(kCount, 10 + static_cast<uint64_t>(step));
+            update.run(*kernels,
+                       {.count = kCount,
+                        .param = param.data(),
+                        .grad = grad.data(),
+                        .grad_scale = 0.5F,
+                        .momentum = momentum.data(),
+                        .variance = variance.data(),
+                        .param_type = params,
+                        .state_type = states},
+                       step);
+            update.run(*kernels,
+                       {.count = kCount,
+                        .param = p.data(),
+                        .grad = grad.data(),
+                        .grad_scale = 0.5F,
+                        .momentum = m.data(),
+                        .variance = v.data()},
+                       step);
+            p = loaded(stored(p, params), params), m = loaded(stored(m, states), states);
+            v = loaded(stored(v, states), states);
+          }
+          EXPECT_EQ(bits_of(loaded(param, params)), bits_of(p)) << update.name << " " << kernels->name;
+          EXPECT_EQ(bits_of(loaded(momentum, states)), bits_of(m)) << update.name << " " << kernels->name;
+          EXPECT_EQ(bits_of(loaded(variance, states)), bits_of(v)) << update.name << " " << kernels->name;
+        }
+      }
+    }
+  }
+}
+
 TEST(Kernels, ByHand) {
   // The first Adam step moves by lr times the sign of the gradient, whatever its size; decay comes off first.
   float p = 2, g = 1e-3F, m = 0, v = 0;

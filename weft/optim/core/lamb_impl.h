@@ -36,8 +36,8 @@ WEFT_INLINE void lamb_directions_all(const LambFactors& factors, const Slice& sl
   for (size_t first = 0; first < slice.count; first += kUpdateBlock) {
     const size_t rest = slice.count - first;
     const size_t count = rest < kUpdateBlock ? rest : kUpdateBlock;
-    lamb_moments(factors, slice.param + first, block_gradients(slice, first, count, buffer), slice.momentum + first,
-                 slice.variance + first, direction + first, count);
+    lamb_moments(factors, floats_at(slice.param, first), block_gradients(slice, first, count, buffer),
+                 floats_at(slice.momentum, first), floats_at(slice.variance, first), direction + first, count);
   }
 }
 
@@ -45,8 +45,9 @@ WEFT_INLINE void lamb_apply_all(const LambFactors& factors, float rate, const Sl
   for (size_t first = 0; first < slice.count; first += kUpdateBlock) {
     const size_t rest = slice.count - first;
     const size_t count = rest < kUpdateBlock ? rest : kUpdateBlock;
-    lamb_move(factors, rate, slice.param + first, slice.momentum + first, slice.variance + first, count);
-    if (slice.copy != nullptr) narrow(slice.copy, slice.copy_type, first, slice.param + first, count);
+    float* const param = floats_at(slice.param, first);
+    lamb_move(factors, rate, param, floats_at(slice.momentum, first), floats_at(slice.variance, first), count);
+    if (slice.copy != nullptr) narrow(slice.copy, slice.copy_type, first, param, count);
   }
 }
 
