@@ -155,6 +155,40 @@ TEST(EngineStages, APeerLostBehindForwardIsNamed) {
   });
 }
 
+// Whatever the ranks, the stage and the type: what a rank says it keeps is what the ledger of its plan says, but for padding.
+TEST(EngineMemory, IsWhatTheLedgerSays) {
+  for (const char* more : {R"(, "gradient_clipping": 0)", R"(, "bf16": {"enabled": true})",
+                           R"(, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"})"}) {
+    for (const int size : {1, 2, 3, 4}) {
+      for (const int stage : {0, 1, 2}) {
+        for (const int accumulation : {1, 2}) {
+          const std::string run = fresh_run();
+          test::run_ranks_as_threads(size, [&](test::RankContext& ctx) {
+            const at::Tensor weight = parameter({251, 67}, 1), bias = parameter({67}, 2);
+            const auto config =
+                settings(size, accumulation, cat(R"(, "zero_optimization": {"stage": )", stage, "}", more));
+            Engine engine({{{"weight", weight}, {"bias", bias}}, {}}, config, world(run, ctx.rank(), size));
+            for (int i = 0; i < accumulation; ++i) {
+              engine.backward((weight * bias).pow(2).mean());
+              engine.step();
+            }
+            const auto ledger = make_ledger(engine.plan(), stage);
+            const EngineStateBytes kept = engine.state_bytes();
+            const auto expect_near = [&](int64_t bytes, plan::MemoryKind kind) {
+              const auto planned = static_cast<double>(ledger.bytes(kind));
+              EXPECT_NEAR(static_cast<double>(bytes), planned, 0.01 * planned)
+                  << name_of(kind) << " of " << size << " ranks, stage " << stage << ", " << accumulation << more;
+            };
+            expect_near(kept.params, plan::MemoryKind::kParameters);
+            expect_near(kept.grads, plan::MemoryKind::kGradients);
+            expect_near(kept.optimizer, plan::MemoryKind::kOptimizer);
+          });
+        }
+      }
+    }
+  }
+}
+
 class EngineTraffic : public testing::TestWithParam<int> {};
 
 TEST_P(EngineTraffic, SendsWhatThePlanSays) {
