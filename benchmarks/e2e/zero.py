@@ -114,7 +114,7 @@ def mib(count: int | None) -> str:
 
 def table(result: dict) -> str:
     rows, limits = result["rows"], result["limits_ms"]
-    lines = ["| | median step, ms | of the rounds, ms | of torch DDP | of one rank alone | of the limit | waits for communication, ms | optimizer state, MiB | peak resident, MiB |",
+    lines = ["| | median step, ms | of the rounds, ms | of torch DDP | of one rank alone | of the limit | waits for ranks, ms | optimizer state, MiB | peak, MiB |",
              "|---|---|---|---|---|---|---|---|---|"]
     for name, row in rows.items():
         limit = f"{row['median_ms'] / limits[WEFT_ALONE.name]:.2f}" if WEFT_ALONE.name in limits else "-"
