@@ -90,7 +90,7 @@ class Residents {
   void follow(const GateTouch& touch);
   void advance(int position);
   bool find_way(const char* at_operator);
-  void take_way(size_t way, int position);
+  void take_way(size_t number, int position);
   void remember();
 
   // The memory.

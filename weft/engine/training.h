@@ -90,7 +90,7 @@ class Training {
   void tune_buckets();
   // A backward whose gradients wait for what is decided after it.
   bool is_learning() const { return !learnt_ || (wants_tuning_ && global_steps_ > 0); }
-  int64_t parameter_bytes(int bucket) const;
+  int64_t parameter_bytes(int number) const;
   void check_alive();
   void check_model();
   StepInfo update();

@@ -176,7 +176,8 @@ WEFT_INLINE void update_wide(const Update& update, const Slice& slice) {
 // A block is widened, updated and rounded while it is in the first-level cache.
 template <typename Update>
 WEFT_INLINE void update_narrow(const Update& update, const Slice& slice) {
-  float buffer[kUpdateBlock], param[kUpdateBlock], momentum[kUpdateBlock], variance[kUpdateBlock];
+  // State that the optimizer has not is zeros.
+  float buffer[kUpdateBlock], param[kUpdateBlock], momentum[kUpdateBlock] = {}, variance[kUpdateBlock] = {};
   for (size_t first = 0; first < slice.count; first += kUpdateBlock) {
     const size_t rest = slice.count - first;
     const size_t count = rest < kUpdateBlock ? rest : kUpdateBlock;
