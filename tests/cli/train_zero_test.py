@@ -77,6 +77,42 @@ def test_every_stage_has_the_bits_of_stage_zero(run, common, trial):
     assert out["loss_bits"] == whole["loss_bits"]
 
 
+# Parameters in one memory, copied out of the others' slices, and with room for hardly more than what an operator needs.
+THIRD = {"in place": ({}, {}),
+         "copied": ({"stage3_param_persistence_threshold": 100}, {"common_parameters": False}),
+         "tight": ({"stage3_param_persistence_threshold": 0, "stage3_max_live_parameters": 2000, "reduce_bucket_size": 500}, {"common_parameters": False})}
+
+
+@pytest.mark.parametrize("ranks, type_, accumulation, how", [
+    (1, "fp32", 1, "in place"), (2, "fp32", 4, "in place"), (3, "bf16", 4, "in place"), (2, "bf16", 1, "copied"),
+    (3, "fp32", 1, "copied"), (4, "fp32", 4, "copied"), (2, "fp32", 4, "tight"), (4, "bf16", 1, "tight")])
+def test_stage_three_has_the_bits_of_stage_zero(run, ranks, type_, accumulation, how):
+    zero, ours = THIRD[how]
+    whole = run(ranks, config(type_, accumulation, {"stage": 0}, {"shard_update": False}))
+    out = run(ranks, config(type_, accumulation, {"stage": 3, **zero}, ours))
+    assert out["stage"] == 3 and out["loss_bits"] == whole["loss_bits"]
+
+
+def test_stage_three_is_saved_and_resumed_in_another(weft, tmp_path):
+    """What was saved from slices goes on in stage 2, and in stage 3 over a network, as if nothing had happened."""
+    zero, ours = THIRD["tight"]
+    configs = {"third": config("bf16", 1, {"stage": 3, **zero}, ours), "second": config("bf16", 1, {"stage": 2}, ours),
+               "network": config("bf16", 1, {"stage": 3, **zero}, {"transport": "gloo"})}
+    for name, one in configs.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(one))
+
+    def bits(name: str, steps: int, *more: str) -> list[str]:
+        done = weft("train", "-n", "2", *"--dim 16 --layers 1 --heads 2 --seq 8 --micro-batch 1 --vocab 64 --threads 1 --data random".split(),
+                    "--steps", str(steps), "--config", f"{name}.json", "--json", "-", *more)
+        assert done.code == 0, done.err
+        return json.loads(done.out)["loss_bits"]
+
+    whole = bits("second", 12)
+    for name in ("second", "network"):
+        assert bits("third", 6, "--save", name, "--save-every", "6") == whole[:6]
+        assert bits(name, 12, "--save", name, "--resume")[-6:] == whole[6:]
+
+
 # Large enough that padding, which what is sent includes, is below one in a hundred.
 LARGER = "--dim 64 --layers 1 --heads 2 --seq 8 --micro-batch 1 --vocab 256"
 
@@ -89,10 +125,10 @@ def measured(run, ranks: int, stage: int, **ours) -> tuple[dict, int]:
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_what_a_rank_keeps_is_what_the_table_says(run, ranks):
     """bf16 with Adam: 2 bytes of parameter, 2 of gradient, 12 of fp32 weight and moments."""
-    for stage, whole, shared in ((1, 4, 12), (2, 2, 14)):
+    for stage, whole, shared in ((1, 4, 12), (2, 2, 14), (3, 0, 16)):
         out, params = measured(run, ranks, stage)
         kept = out["state_bytes"]
-        assert kept["params"] == 2 * params
+        assert kept["params"] == pytest.approx(2 * params / (ranks if stage == 3 else 1), rel=1e-3)
         assert sum(kept.values()) == pytest.approx((whole + shared / ranks) * params, rel=1e-4), (stage, kept)
     out, params = measured(run, ranks, 0, shard_update=False)
     assert sum(out["state_bytes"].values()) == 16 * params
