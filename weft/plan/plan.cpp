@@ -60,6 +60,14 @@ OptimizerCost cost_from(const config::Resolved& config) {
           .fp32_copy = !(config.bf16.enabled && config.bf16.bf16_master_weights_and_grads)};
 }
 
+// A bucket is what stage 3 gathers at once, and what is small stays.
+void cut_into_units(const config::ZeroOptimization& zero, LayoutOptions& layout) {
+  const int64_t most = std::clamp<int64_t>(zero.stage3_max_live_parameters, 1, kMaxUnitElements);
+  layout.bucket_elements = std::min(zero.reduce_bucket_size, most);
+  layout.persistent_below = zero.stage3_param_persistence_threshold;
+  layout.max_persistent_elements = zero.stage3_model_persistence_threshold;
+}
+
 }  // namespace
 
 Plan make_plan(ParameterTable table, PlanOptions options) {
@@ -73,26 +81,21 @@ PlanOptions options_from(const config::Resolved& config, int world) {
   const int64_t steps = config.gradient_accumulation_steps;
   check_range("micro-steps", "gradient_accumulation_steps", steps, 1, kMaxAccumulationSteps);
   check_range("as its stage", "zero_optimization.stage", zero.stage, 0, kMaxStage);
-  LayoutOptions layout = {.world = world,
-                          .bucket_elements = zero.reduce_bucket_size,
-                          .first_bucket_bytes = zero.overlap_comm ? kFirstBucketBytes : 0};
-  if (zero.stage == 3) {
-    const int64_t most = std::clamp<int64_t>(zero.stage3_max_live_parameters, 1, kMaxUnitElements);
-    layout.bucket_elements = std::min(zero.reduce_bucket_size, most);
-    layout.persistent_below = zero.stage3_param_persistence_threshold;
-    layout.max_persistent_elements = zero.stage3_model_persistence_threshold;
-  }
-  return {.layout = std::move(layout),
-          .stage = static_cast<int>(zero.stage),
-          .accumulation_steps = static_cast<int>(steps),
-          .overlap = zero.overlap_comm,
-          .gradient_dtype = dtype_of(config.data_types.grad_accum_dtype),
-          .wire_dtype = dtype_of(config.communication_data_type),
-          .shard_update = config.weft.shard_update,
-          .reduce_each = config.weft.reduce_each == config::ReduceEach::kMicroStep,
-          .compress = config.weft.compress == config::Compress::kInt8,
-          .optimizer = cost_from(config),
-          .live_elements = zero.stage3_max_live_parameters};
+  PlanOptions out = {.layout = {.world = world,
+                                .bucket_elements = zero.reduce_bucket_size,
+                                .first_bucket_bytes = zero.overlap_comm ? kFirstBucketBytes : 0},
+                     .stage = static_cast<int>(zero.stage),
+                     .accumulation_steps = static_cast<int>(steps),
+                     .overlap = zero.overlap_comm,
+                     .gradient_dtype = dtype_of(config.data_types.grad_accum_dtype),
+                     .wire_dtype = dtype_of(config.communication_data_type),
+                     .shard_update = config.weft.shard_update,
+                     .reduce_each = config.weft.reduce_each == config::ReduceEach::kMicroStep,
+                     .compress = config.weft.compress == config::Compress::kInt8,
+                     .optimizer = cost_from(config),
+                     .live_elements = zero.stage3_max_live_parameters};
+  if (zero.stage == 3) cut_into_units(zero, out.layout);
+  return out;
 }
 
 Dtype gradient_dtype(const PlanOptions& options, const Bucket& bucket) {
