@@ -46,6 +46,13 @@ bool starts_with(const std::vector<plan::Touch>& trace, const std::vector<plan::
   return trace.size() >= beginning.size() && std::equal(beginning.begin(), beginning.end(), trace.begin());
 }
 
+void meet(comm::Group& ranks, ReduceTotals& totals) {
+  const Span span({.name = "wait for ranks", .category = SpanCategory::kExposedWait});
+  const Stopwatch watch;
+  ranks.barrier();
+  totals.exposed_s += watch.elapsed_s();
+}
+
 }  // namespace
 
 Residents::Residents(std::vector<comm::Group*> lanes, const plan::Plan& plan, memory::FlatBuckets& buckets,
@@ -379,12 +386,7 @@ void Residents::before_update() {
   for (int number = 0; number < std::ssize(units_); ++number) {
     if (unit(number).under_way) finish(number);
   }
-  if (one_sided_) {
-    const Span span({.name = "wait for ranks", .category = SpanCategory::kExposedWait});
-    const Stopwatch watch;
-    group_.barrier();
-    totals_.exposed_s += watch.elapsed_s();
-  }
+  if (one_sided_) meet(group_, totals_);
   for (Unit& it : units_) {
     if (it.is_written) take_slice_again(it);
   }
@@ -395,12 +397,7 @@ void Residents::before_update() {
 void Residents::after_update() {
   const std::scoped_lock lock(mutex_);
   const at::NoGradGuard no_grad;
-  if (one_sided_) {
-    const Span span({.name = "wait for ranks", .category = SpanCategory::kExposedWait});
-    const Stopwatch watch;
-    group_.barrier();
-    totals_.exposed_s += watch.elapsed_s();
-  }
+  if (one_sided_) meet(group_, totals_);
   // In the order in which forward needs them; frozen ones have not changed.
   for (int number = plan_.layout.num_gradient_buckets - 1; number >= 0; --number) {
     if (unit(number).persistent) start(number);
