@@ -14,18 +14,6 @@ namespace {
 
 class EngineAlone : public testing::Test {
  protected:
-  std::string refusal(const std::function<void()>& what) {
-    try {
-      what();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing was refused";
-  }
-  void expect_refused(const std::function<void()>& what, const std::string& part) {
-    const std::string text = refusal(what);
-    EXPECT_NE(text.find(part), std::string::npos) << text;
-  }
   void step(int64_t sample) {
     engine_.backward(model_.loss(sample));
     engine_.step();

@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/comm/shm_group.h"
 #include "weft/config/reading.h"
@@ -130,6 +132,20 @@ inline void expect_same_bits(const Trained& a, const Trained& b, const std::stri
   ASSERT_EQ(a.parameters.size(), b.parameters.size());
   for (size_t i = 0; i < a.parameters.size(); ++i)
     EXPECT_TRUE(a.parameters[i].equal(b.parameters[i])) << which << ", parameter " << i;
+}
+
+inline std::string refusal(const std::function<void()>& what) {
+  try {
+    what();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was refused";
+}
+
+inline void expect_refused(const std::function<void()>& what, const std::string& part) {
+  const std::string text = refusal(what);
+  EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
 }  // namespace weft

@@ -47,20 +47,6 @@ struct Plain : UserOptimizer {
   double rate = 0.1;
 };
 
-std::string refusal(const std::function<void()>& what) {
-  try {
-    what();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was refused";
-}
-
-void expect_refused(const std::function<void()>& what, const std::string& part) {
-  const std::string text = refusal(what);
-  EXPECT_NE(text.find(part), std::string::npos) << text;
-}
-
 TEST(UserOptimizer, OfTorchHasTheBitsOfOneRankInEveryStage) {
   for (const OptimizerFactory& make : {adam(), sgd()}) {
     for (const char* clip : {R"(, "gradient_clipping": 0)", R"(, "gradient_clipping": 0.05)"}) {
