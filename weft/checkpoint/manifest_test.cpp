@@ -176,7 +176,7 @@ TEST(Manifest, NamesEachFault) {
 }
 
 TEST(Manifest, SurvivesDeepNestingAndManyValues) {
-  EXPECT_NE(complaint_of(seal_manifest("{\"plan\":" + std::string(1'000'000, '['))), "");
+  EXPECT_NE(complaint_of(seal_manifest(cat("{\"plan\":", std::string(1'000'000, '[')))), "");
   EXPECT_NE(complaint_of(seal_manifest("")), "");
 }
 
