@@ -13,7 +13,7 @@
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
-#include "weft/optim/optimizer_impl.h"
+#include "weft/optim/device_kernels_impl.h"
 
 namespace weft::optim {
 namespace {
@@ -28,7 +28,7 @@ void check_beside(const at::Tensor& tensor, const at::Tensor& param) {
 }
 
 void check_slice(const FlatSlice& slice, at::ScalarType state_type) {
-  const bool is_narrow = slice.param.scalar_type() == at::kBFloat16 && slice.param.is_cpu();
+  const bool is_narrow = slice.param.scalar_type() == at::kBFloat16 && has_own_kernels(slice.param.device());
   WEFT_CHECK(slice.param.scalar_type() == at::kFloat || is_narrow);
   WEFT_CHECK(state_type == at::kFloat || (is_narrow && state_type == at::kBFloat16));
   WEFT_CHECK(slice.param.is_contiguous());
@@ -117,6 +117,8 @@ int64_t bytes_of(const SliceState& state) {
 }
 
 }  // namespace
+
+bool has_own_kernels(at::Device device) { return device.is_cpu() || device_kernels(device) != nullptr; }
 
 Element element_of(const at::Tensor& tensor) {
   if (tensor.scalar_type() == at::kBFloat16) return Element::kBFloat16;

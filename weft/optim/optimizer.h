@@ -1,5 +1,5 @@
 // The optimizer: updates flat slices of parameters in place from flat slices of gradients, on the CPU through the kernels of
-// optim/core, on other devices through torch's fused ones.
+// optim/core, on CUDA through kernels of the same arithmetic that are compiled at run time, elsewhere through torch's fused ones.
 //
 //   const UpdateSettings settings = read_optimizer(resolved.optimizer);
 //   Optimizer optimizer({{.settings = settings, .slices = {{.name = "bucket_0", .param = slice, .grad = mean}}}});
@@ -37,7 +37,7 @@ struct Piece {
 
 struct FlatSlice {
   std::string name;      // names its state; unique
-  at::Tensor param;      // fp32, on the CPU and but for Lamb also bf16; contiguous; updated in place
+  at::Tensor param;      // fp32; bf16 too, but for Lamb, where has_own_kernels(); contiguous; updated in place
   at::Tensor grad;       // as many elements, contiguous, same device: fp32, bf16 or fp16
   at::Tensor copy = {};  // fp32, bf16 or fp16: gets the new parameters in the same pass; undefined: none
   // Lamb only: rising, not overlapping, none empty. Elements in none are padding and stay as they are.
@@ -69,7 +69,7 @@ class Optimizer {
   explicit Optimizer(std::vector<ParamGroup> groups, AddOverRanks add = {});
 
   // One update. `grad_scale` multiplies every gradient first. On other devices than the CPU gradients are overwritten
-  // with their scaled values where it is not 1.
+  // with their scaled values where it is not 1 and torch's kernels do the work.
   void step(double grad_scale = 1);
   // The same slice by slice, as their gradients come: begin_step() once, then every slice of every group, in any order.
   // Requires: by_slices(), which Lamb does not allow.
@@ -77,7 +77,7 @@ class Optimizer {
   void begin_step();
   void step_slice(size_t group, size_t slice, double grad_scale = 1);
   // A whole one with a factor that the device still computes: one fp32 element there. Where it turns out not to be finite
-  // nothing is updated. Nobody waits for it (Lion excepted). Requires: no slice on the CPU.
+  // nothing is updated. Nobody waits for it (torch's Lion and Adagrad, and Lamb, excepted). Requires: no slice on the CPU.
   void step(const at::Tensor& grad_scale);
   // How many of those turned out so. Waits for the device.
   int64_t num_left_out() const;
@@ -120,5 +120,11 @@ class Optimizer {
 // The sum of the squares of all elements, in blocks of kernels.h, the blocks without rounding: the bits do not depend on
 // threads, nor on how a gradient is cut, at multiples of kSumBlock. Not finite where an element is not. Requires: on the CPU.
 ExactSum sum_of_squares(const at::Tensor& grad);
+
+// The same for a device, over all of them: one double there, rounded, that nobody has waited for. Requires: some, on one device.
+at::Tensor sum_of_squares_there(at::TensorList grads);
+
+// bf16 parameters and state, beside the CPU: whether updates there go through weft's own kernels.
+bool has_own_kernels(at::Device device);
 
 }  // namespace weft::optim

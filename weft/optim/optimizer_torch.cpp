@@ -1,5 +1,5 @@
-// Other devices: torch's fused kernels over all slices of a group at once, and its foreach operators
-// for Lion and Adagrad.
+// Other devices: weft's own kernels where they can be had, else torch's fused ones over all slices of a group at once, and its
+// foreach operators for Lion and Adagrad.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_addcdiv.h>
@@ -11,14 +11,16 @@
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 
-#include "weft/optim/optimizer_impl.h"
+#include "weft/optim/device_kernels_impl.h"
 
 namespace weft::optim {
 namespace {
@@ -159,6 +161,7 @@ std::vector<std::vector<SliceState>> batches_of(const UpdateSettings& settings, 
 void step_with_torch(const UpdateSettings& settings, std::span<SliceState> slices, const TorchScale& by, int64_t step,
                      const WholeParameters& whole) {
   if (slices.empty()) return;
+  if (step_with_device_kernels(settings, slices, by, step)) return;
   const DeviceNumbers there = numbers_for(settings, by, step, slices.front().slice.param);
   for (std::vector<SliceState>& batch : batches_of(settings, slices)) {
     Lists lists = lists_of(batch);
@@ -167,6 +170,17 @@ void step_with_torch(const UpdateSettings& settings, std::span<SliceState> slice
       if (state.slice.copy.defined()) state.slice.copy.copy_(state.slice.param);
     }
   }
+}
+
+at::Tensor sum_of_squares_there(at::TensorList grads) {
+  at::Tensor total = sum_with_device_kernels(grads);
+  if (total.defined()) return total;
+  total = at::zeros({}, grads.front().options().dtype(at::kDouble));
+  // In fp32, which torch sums 16-bit numbers in without a copy of them.
+  for (const at::Tensor& grad : grads) {
+    total += at::linalg_vector_norm(grad, 2, at::OptionalIntArrayRef(), false, at::kFloat).to(at::kDouble).square();
+  }
+  return total;
 }
 
 }  // namespace weft::optim
