@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/ranks.h"
-#include "weft/base/error.h"
+#include "weft/base/text.h"
 #include "weft/engine/engine_test_impl.h"
 
 namespace weft {
@@ -34,7 +34,7 @@ struct DeviceModel {
 
   ModelTensors tensors() const { return {{{"first", first}, {"second", second}}, {}}; }
   at::Tensor loss(int64_t sample) const {
-    const at::Tensor in = numbers({5, 24}, 100 + sample).to(first.device());
+    const at::Tensor in = numbers({5, 24}, 100 + sample).to(first.options());
     return at::mm(at::mm(in, first).tanh(), second).pow(2).mean();
   }
 };
@@ -49,11 +49,12 @@ std::vector<at::Tensor> train(at::Device device, const World& world, const confi
   return {model.first.detach().cpu(), model.second.detach().cpu()};
 }
 
-std::vector<at::Tensor> train_two(at::Device device, const std::string& more) {
+std::vector<at::Tensor> train_two(at::Device device, const std::string& more, int64_t accumulation = 1) {
   std::vector<at::Tensor> result;
   const std::string run = fresh_run();
   test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
-    const auto got = train(device, world_of(run, ctx.rank(), 2, kDeadlineS * test::kSlowdown), settings(2, 1, more));
+    const auto got =
+        train(device, world_of(run, ctx.rank(), 2, kDeadlineS * test::kSlowdown), settings(2, accumulation, more));
     if (ctx.rank() == 0) result = got;
   });
   return result;
@@ -65,21 +66,39 @@ void expect_close(const std::vector<at::Tensor>& a, const std::vector<at::Tensor
         << "parameter " << i << ": " << (a[i] - b[i]).abs().max().item<float>();
 }
 
+std::string stage(int number, const std::string& more = "") {
+  return cat(R"(, "zero_optimization": {"stage": )", number,
+             R"(, "stage3_param_persistence_threshold": 0, "reduce_bucket_size": 500})", more);
+}
+
+const char* const kClipped = R"(, "gradient_clipping": 1e-3)";
+const char* const kBf16 = R"(, "bf16": {"enabled": true})";
+
 TEST_F(EngineOnCuda, FollowsTheCpu) {
-  for (const char* more : {"", R"(, "gradient_clipping": 1e-3)", R"(, "zero_optimization": {"overlap_comm": true})"}) {
-    expect_close(train_two(at::kCUDA, more), train_two(at::kCPU, more));
+  for (const int number : {0, 1, 2, 3}) {
+    for (const char* more : {"", kClipped, R"(, "weft": {"lazy_gather": false})"}) {
+      SCOPED_TRACE(cat("stage ", number, more));
+      expect_close(train_two(at::kCUDA, stage(number, more)), train_two(at::kCPU, stage(number, more)));
+    }
   }
 }
 
-// Refused until its results are those of one rank.
-TEST_F(EngineOnCuda, SeveralRanksShareNothingOut) {
-  const std::string run = fresh_run();
-  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
-    DeviceModel model(at::kCUDA);
-    EXPECT_THROW(Engine(model.tensors(), settings(2, 1, R"(, "zero_optimization": {"stage": 1})"),
-                        world_of(run, ctx.rank(), 2, kDeadlineS * test::kSlowdown)),
-                 Error);
-  });
+void expect_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << "parameter " << i;
+}
+
+// With clipping as well: sums of squares are taken in double, and the factor is rounded to fp32.
+TEST_F(EngineOnCuda, StagesHaveTheSameBits) {
+  for (const char* more : {"", kClipped, kBf16}) {
+    const auto expected = train_two(at::kCUDA, stage(0, more));
+    for (const int number : {1, 2, 3}) {
+      SCOPED_TRACE(cat("stage ", number, more));
+      expect_same(train_two(at::kCUDA, stage(number, more)), expected);
+    }
+  }
+  // Stages 0 and 1 add up before they reduce, the others after.
+  expect_same(train_two(at::kCUDA, stage(1), 2), train_two(at::kCUDA, stage(0), 2));
+  expect_same(train_two(at::kCUDA, stage(3), 2), train_two(at::kCUDA, stage(2), 2));
 }
 
 TEST_F(EngineOnCuda, OverlapAndBucketsChangeNoBit) {
@@ -87,8 +106,8 @@ TEST_F(EngineOnCuda, OverlapAndBucketsChangeNoBit) {
   for (const char* more : {R"(, "zero_optimization": {"overlap_comm": true, "reduce_bucket_size": 64})",
                            R"(, "zero_optimization": {"overlap_comm": true, "contiguous_gradients": false})",
                            R"(, "zero_optimization": {"overlap_comm": true}, "weft": {"bucket": "auto"})"}) {
-    const auto got = train_two(at::kCUDA, more);
-    for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << more << ", parameter " << i;
+    SCOPED_TRACE(more);
+    expect_same(train_two(at::kCUDA, more), expected);
   }
 }
 

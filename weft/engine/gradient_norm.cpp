@@ -2,8 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/stack.h>
 
 #include <cmath>
 
@@ -15,16 +13,9 @@ namespace {
 constexpr double kAgainstZero = 1e-6;
 
 at::Tensor norm_there(const std::vector<at::Tensor>& parts, comm::Group* group) {
-  std::vector<at::Tensor> norms;
-  norms.reserve(parts.size());
-  for (const at::Tensor& part : parts) {
-    norms.push_back(at::linalg_vector_norm(part, 2, at::OptionalIntArrayRef(), false, at::kDouble));
-  }
-  at::Tensor norm = at::linalg_vector_norm(at::stack(norms), 2);
-  if (group == nullptr) return norm;
-  const at::Tensor squared = (norm * norm).view({1});
-  group->all_reduce(squared);
-  return squared.sqrt().view({});
+  const at::Tensor squared = optim::sum_of_squares_there(parts);
+  if (group != nullptr) group->all_reduce(squared.view({1}));
+  return squared.sqrt();
 }
 
 double norm_here(const std::vector<at::Tensor>& parts, comm::Group* group) {

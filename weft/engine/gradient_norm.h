@@ -1,7 +1,7 @@
 // The global L2 norm of the gradients, and what clipping makes of it.
 //
 // On the CPU blocks of squares are added without rounding: the bits do not depend on buckets, on their order, on threads, or on
-// which rank owns what. On a device torch adds, bucket by bucket, and nobody waits for the result. Any thread, one at a time.
+// which rank owns what. On a device sums are rounded, and nobody waits for the result. Any thread, one at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -8,6 +8,7 @@
 #include "weft/base/hash.h"
 #include "weft/base/text.h"
 #include "weft/config/lower.h"
+#include "weft/optim/optimizer.h"
 
 namespace weft::engine {
 namespace {
@@ -143,19 +144,13 @@ plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group
     refuse("this version of weft compresses gradients on the CPU only", cat("the model is on ", device.str()),
            "leave \"compress\" out");
   }
-  if (has_bf16_masters(config) && !device.is_cpu()) {
-    refuse("this version of weft keeps master weights in bf16 on the CPU only", cat("the model is on ", device.str()),
+  if (has_bf16_masters(config) && !optim::has_own_kernels(device)) {
+    refuse("master weights in bf16 need kernels that torch does not have", cat("the model is on ", device.str()),
            "leave \"bf16_master_weights_and_grads\" out");
   }
   plan::PlanOptions out = plan::options_from(config, group.world());
-  if (!device.is_cpu() && group.world() > 1) {
-    out.shard_update = false;
-    if (out.stage > 0) {
-      refuse(cat("this version of weft shares nothing out between the ranks of a device: stage ", out.stage),
-             cat(group.world(), " ranks on ", device.str()),
-             "set \"zero_optimization\": {\"stage\": 0}, or train on the CPU");
-    }
-  }
+  // A device's own links reduce and send back in one go; sharing the update out would only add a second call.
+  if (!device.is_cpu()) out.shard_update = false;
   const bool share_memory = device.is_cpu() && group.shares_memory() && group.world() > 1;
   // Gradients that travel in a narrower type would come back as parameters in the wider one.
   if (out.stage == 0 && out.wire_dtype && !share_memory) out.shard_update = false;
