@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""weft's ZeRO stages 1 and 2 on one GPU in bf16, against torch's autocast with fused AdamW and against DeepSpeed: alternately, in one run.
+"""weft's ZeRO stages 1 to 3 on one GPU in bf16, against torch's autocast with fused AdamW and against DeepSpeed: alternately, in one run.
 
     WEFT_PYTHON=python3 make && python3 benchmarks/e2e/zero_cuda.py [--rounds 2] [--results benchmarks/results]
 
@@ -26,7 +26,7 @@ from benchmarks.e2e.pages import chosen, command_line, dated, facts_of, machine_
 from benchmarks.e2e.train_vs_torch import matmul_gflops, progress, step_flops, write_init  # noqa: E402
 from benchmarks.peers.contenders import Contender, Place, run_rounds, summary, willing  # noqa: E402
 
-STAGES = (1, 2)
+STAGES = (1, 2, 3)
 TORCH = Contender("torch autocast, fused AdamW", who="torch", precision="bf16", alone=True)
 
 
@@ -80,7 +80,7 @@ def table(result: dict) -> str:
 
 def report(o: argparse.Namespace, result: dict, command: str) -> str:
     refused = "".join(f"\nLeft out, as this weft refuses it: {name}. {why}\n" for name, why in result["refused"].items())
-    return f"""# ZeRO stages 1 and 2 on one device, bf16: weft against torch and DeepSpeed
+    return f"""# ZeRO stages 1 to 3 on one device, bf16: weft against torch and DeepSpeed
 
 {machine_line(result, "one rank.")}
 
