@@ -65,4 +65,10 @@ std::string WriteWatch::look(const ModelTensors& model, const plan::Plan& plan) 
   return found;
 }
 
+void WriteWatch::accept(const ModelTensors& model, int parameter) {
+  if (versions_.empty()) return;
+  const auto number = static_cast<size_t>(parameter);
+  versions_[number] = static_cast<uint32_t>(model.parameters[number].second._version());
+}
+
 }  // namespace weft::engine

@@ -31,6 +31,8 @@ class WriteWatch {
  public:
   // The first that was written to since the last call; "": none, or this is the first call.
   std::string look(const ModelTensors& model, const plan::Plan& plan);
+  // What was written to this one so far is known of.
+  void accept(const ModelTensors& model, int parameter);
 
  private:
   std::vector<uint32_t> versions_;

@@ -43,11 +43,15 @@ Listed::~Listed() {
   }
 }
 
-Training& trainer_of(const at::Tensor& parameter) {
+Training* find_trainer(const at::Tensor& parameter) {
   Register& all = the_register();
   const std::scoped_lock lock(all.mutex);
   const auto found = parameter.defined() ? all.trainers.find(parameter.unsafeGetTensorImpl()) : all.trainers.end();
-  if (found != all.trainers.end()) return *found->second.back();
+  return found == all.trainers.end() ? nullptr : found->second.back();
+}
+
+Training& trainer_of(const at::Tensor& parameter) {
+  if (Training* const found = find_trainer(parameter)) return *found;
   misuse("no engine trains this tensor",
          "give a tensor of named_parameters() itself, not a view or a copy, while the engine of its model lives");
 }

@@ -22,6 +22,8 @@ class Listed {
   const ModelTensors& model_;
 };
 
+// Nobody: null.
+Training* find_trainer(const at::Tensor& parameter);
 // The youngest, where one model was given to several: it has laid out the parameters last.
 Training& trainer_of(const at::Tensor& parameter);
 

@@ -131,7 +131,8 @@ void Residents::passed(int number, bool writes) {
   if (writes && !has_failed_) {
     it.is_written = true;
     // Peers that read our slice when they like must not see it change before they have written, too.
-    if (!one_sided_) take_slice_again(it);
+    // Nor does whoever holds it want that before it is known whether the writes count.
+    if (!one_sided_ && it.num_holds == 0) take_slice_again(it);
   }
   if (it.is_leaving && it.num_users == 0) leave(number);
 }
@@ -291,6 +292,11 @@ void Residents::start(int number) {
     live_ += it.flat.numel();
     peak_ = std::max(peak_, live_);
   }
+  fetch(number);
+}
+
+void Residents::fetch(int number) {
+  Unit& it = unit(number);
   ++totals_.num_collectives;
   totals_.sent_bytes += static_cast<int64_t>(it.slice.nbytes()) * (group_.world() - 1);
   it.started_ns = now_ns();
@@ -375,6 +381,52 @@ void Residents::leave(int number) {
   take_memory(storage_of(it.flat));
   live_ -= it.flat.numel();
   give_back(std::exchange(it.whole, at::Tensor()));
+}
+
+// --- Held by the user ------------------------------------------------------------------------------------------------
+
+void Residents::hold(int bucket) {
+  check();
+  const at::DisableRecordFunctionGuard unwatched;
+  const std::scoped_lock lock(mutex_);
+  const at::NoGradGuard no_grad;
+  bring(bucket);
+  Unit& it = unit(bucket);
+  ++it.num_users;
+  ++it.num_holds;
+}
+
+void Residents::let_go(int bucket, Writes writes) {
+  const at::DisableRecordFunctionGuard unwatched;
+  const std::scoped_lock lock(mutex_);
+  const at::NoGradGuard no_grad;
+  Unit& it = unit(bucket);
+  --it.num_users;
+  --it.num_holds;
+  if (has_failed_) return;
+  if (writes == Writes::kDrop) {
+    it.is_written = false;
+    // Others go on with it: as it is in the slices.
+    if (it.persistent || it.num_users > 0) {
+      fetch(bucket);
+      if (it.under_way) finish(bucket);
+    }
+  } else if (it.is_written && !one_sided_ && it.num_holds == 0) {
+    take_slice_again(it);
+  }
+  if (it.num_users == 0) leave(bucket);
+}
+
+void Residents::write(int bucket, int64_t first, const at::Tensor& values) {
+  const at::DisableRecordFunctionGuard unwatched;
+  const std::scoped_lock lock(mutex_);
+  const at::NoGradGuard no_grad;
+  Unit& it = unit(bucket);
+  if (it.under_way) finish(bucket);
+  const int64_t own = it.slice.numel() * group_.rank();
+  const int64_t from = std::max(first, own), to = std::min(first + values.numel(), own + it.slice.numel());
+  if (from < to) it.slice.narrow(0, from - own, to - from).copy_(values.narrow(0, from - first, to - from));
+  if (it.whole.defined()) it.whole.narrow(0, first, values.numel()).copy_(values);
 }
 
 // --- Between steps ---------------------------------------------------------------------------------------------------

@@ -51,6 +51,17 @@ class Residents {
   void hold_all();
   // And forever: parameters have memory of their own from here on, and nobody watches them.
   void give_up();
+
+  // Makes a unit whole and keeps it so until it was let go as often, on top of the limits. No touch: the trace does not know of it.
+  // A collective where units come by one.
+  void hold(int bucket);
+  enum class Writes { kKeep, kDrop };  // that operators made since it was held
+  void let_go(int bucket, Writes writes = Writes::kKeep);
+  // What was held, as one flat tensor.
+  const at::Tensor& whole(int bucket) const { return units_[static_cast<size_t>(bucket)].whole; }
+  // Sets elements of a bucket, from `first` on, in this rank's slice and where the bucket is whole. All ranks give the same; where
+  // they read each other's slices, with barriers around it.
+  void write(int bucket, int64_t first, const at::Tensor& values);
   // Throws what a gather behind an operator came upon.
   void check();
 
@@ -67,7 +78,8 @@ class Residents {
     bool under_way = false;
     bool is_leaving = false;  // as soon as nobody uses it
     bool is_written = false;  // and its slice is not up to date
-    int num_users = 0;        // operators that run
+    int num_users = 0;        // operators that run, and those who hold it
+    int num_holds = 0;
     int64_t last_touch = 0;
     comm::Work work;
     at::Tensor tags;  // of all ranks: which unit each gathers
@@ -96,6 +108,7 @@ class Residents {
   // The memory.
   void bring(int number);
   void start(int number);
+  void fetch(int number);
   void start_collective(int number);
   void read_peers(Unit& unit);
   void finish(int number);

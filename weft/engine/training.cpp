@@ -189,6 +189,8 @@ void Training::follow_requires_grad(plan::ParameterTable table) {
     dead_ = "requires_grad of a parameter was changed in the middle of a step; change it between step() and backward()";
     refuse_dead(dead_, world_.rank);
   }
+  if (!guarded_.empty())
+    misuse("requires_grad was changed inside a GatheredParameters", "let the guard end before backward()");
   plan::LayoutOptions layout = plan_->options.layout;
   layout.ready_order.clear();
   layout.boundaries.reset();
@@ -360,6 +362,8 @@ void Training::check_model() {
 
 void Training::backward(const at::Tensor& loss) {
   check_alive();
+  if (num_modifying_ > 0)
+    misuse("backward() inside a GatheredParameters with a modifier_rank", "let the guard end first");
   check_loss(loss);
   if (has_gradients_ && num_no_sync_ == 0)
     misuse("backward() twice without step()", "call step() after each backward()");
@@ -451,6 +455,7 @@ std::optional<EngineTuning> Training::tuning() const {
 StepInfo Training::step() {
   check_alive();
   if (!has_gradients_) misuse("step() without backward()", "call backward(loss) before each step()");
+  if (!guarded_.empty()) misuse("step() inside a GatheredParameters", "let the guard end first");
   has_gradients_ = false;
   ++micro_steps_;
   if (!at_boundary()) {

@@ -5,6 +5,7 @@
 // its times the buckets are cut anew, and the optimizer's state moves along. Ownership, threads, failure: as Engine.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,7 +57,26 @@ class Training {
   void set_full_grad(const at::Tensor& parameter, const at::Tensor& value);
   void set_full_state(const at::Tensor& parameter, const std::string& kind, const at::Tensor& value);
 
+  // GatheredParameters (gathered_parameters.h), by numbers of owners, none twice: in training_guard.cpp.
+  struct Guard {
+    std::vector<int> numbers;
+    std::optional<int> modifier_rank;
+  };
+  void begin_guard(const Guard& guard);
+  // `failure`: what this rank leaves it with; "": nothing.
+  void end_guard(const Guard& guard, std::string failure);
+  // Its number, or that of the parameter it is tied to.
+  int owner_of(const at::Tensor& parameter) const;
+  // Gone when the engine is.
+  std::weak_ptr<const void> life() const { return life_; }
+
  private:
+  // One parameter that guards stand around.
+  struct Guarded {
+    int num_readers = 0, num_modifiers = 0;  // guards
+    uint32_t version = 0;                    // when nothing was written to it yet
+    at::Tensor own = {};                     // where its values are while the model has a copy to write to
+  };
   int stage() const { return plan::effective_stage(*plan_, plan_->options.stage); }
   // Whether ranks own slices of the optimizer's state.
   bool is_sharded() const { return stage() >= 1; }
@@ -95,6 +115,21 @@ class Training {
   void check_model();
   StepInfo update();
 
+  // Where its values are, while the model has a copy of it to write to; else null.
+  const at::Tensor* guarded_away(int number) const;
+  void check_guard(const Guard& guard) const;
+  void agree_on(const Guard& guard);
+  void read_guarded(int number);
+  void modify_guarded(int number);
+  void end_reading(const Guard& guard, bool has_failed);
+  void end_modifying(const Guard& guard, std::string failure);
+  std::string misfit_in(const Guard& guard);
+  void put_back(int number);
+  at::Tensor copy_to_modify(int number);
+  // The parameter's new value on all ranks, and its fp32 master. With barriers around it where ranks share memory.
+  void write_parameter(int number, const at::Tensor& value);
+  void meet_around_writes();
+
   int number_of(const at::Tensor& parameter) const;
   const Pieces& pieces_of(const FlatState& state, int parameter, const std::string& kind) const;
   void check_whole(int parameter, const at::Tensor& value) const;
@@ -121,6 +156,8 @@ class Training {
   std::unique_ptr<GradientHooks> hooks_;
   Updater updater_;
   WriteWatch writes_;
+  std::map<int, Guarded> guarded_;
+  int num_modifying_ = 0;  // guards that have a modifier
 
   bool learnt_ = false;        // the order of gradients
   bool wants_tuning_ = false;  // and it has not been done
@@ -136,6 +173,7 @@ class Training {
   int64_t step_began_ns_ = 0;
   std::string dead_;              // why; "": alive
   std::optional<Listed> listed_;  // once it is ready
+  const std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
 };
 
 }  // namespace weft::engine

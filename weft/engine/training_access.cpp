@@ -9,12 +9,14 @@
 namespace weft::engine {
 
 int Training::number_of(const at::Tensor& parameter) const {
+  const int number = owner_of(parameter);
+  if (!plan_->table[number].frozen) return number;
+  misuse(cat("parameter '", plan_->table[number].name, "' is frozen"), "read it as it is: nothing of it is shared out");
+}
+
+int Training::owner_of(const at::Tensor& parameter) const {
   for (size_t i = 0; i < model_.parameters.size(); ++i) {
-    if (!model_.parameters[i].second.is_same(parameter)) continue;
-    const int number = plan_->table.owner(static_cast<int>(i));
-    if (!plan_->table[number].frozen) return number;
-    misuse(cat("parameter '", model_.parameters[i].first, "' is frozen"),
-           "read it as it is: nothing of it is shared out");
+    if (model_.parameters[i].second.is_same(parameter)) return plan_->table.owner(static_cast<int>(i));
   }
   misuse("this tensor is no parameter of the model",
          "give the tensor of named_parameters() itself, not a view or a copy");
@@ -61,18 +63,34 @@ at::Tensor Training::full_param(const at::Tensor& parameter) {
 }
 
 void Training::set_full_param(const at::Tensor& parameter, const at::Tensor& value) {
-  const at::NoGradGuard no_grad;
   const int number = number_of(parameter);
   check_whole(number, value);
   gathering_->wait();
-  if (!masters_.empty()) {
+  meet_around_writes();
+  write_parameter(number, value);
+  writes_.accept(model_, number);
+  meet_around_writes();
+}
+
+// Nobody reads what another rank writes, or has written half of.
+void Training::meet_around_writes() {
+  if (plan_->options.common_parameters || (residents_ && world_.group->one_sided())) world_.group->barrier();
+}
+
+void Training::write_parameter(int number, const at::Tensor& value) {
+  const at::NoGradGuard no_grad;
+  const plan::Parameter& parameter = plan_->table[number];
+  if (!masters_.empty() && !parameter.frozen)
     write_part({masters_[static_cast<size_t>(plan_->layout.home(number).bucket)]}, number, value);
+  if (residents_) {
+    const auto& [bucket, place] = plan_->layout.home(number);
+    return residents_->write(bucket, plan_->layout.place(number).begin, value.reshape({-1}));
   }
-  // One memory for all: one of them writes, when nobody reads.
-  const bool common = plan_->options.common_parameters;
-  if (common) world_.group->barrier();
-  if (!common || world_.rank == 0) parameter.detach().copy_(value.reshape(parameter.sizes()));
-  if (common) world_.group->barrier();
+  // One memory for all: one of them writes.
+  if (plan_->options.common_parameters && !(parameter.frozen && stage() < 3) && world_.rank != 0) return;
+  const at::Tensor* const away = guarded_away(number);
+  const at::Tensor own = away != nullptr ? *away : model_.parameters[static_cast<size_t>(number)].second.detach();
+  own.copy_(value.reshape(own.sizes()));
 }
 
 Pieces Training::gradients_of(int parameter) {
