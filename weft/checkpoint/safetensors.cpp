@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <span>
@@ -10,7 +11,6 @@
 #include "weft/base/error.h"
 #include "weft/base/hash.h"
 #include "weft/base/text.h"
-#include "weft/checkpoint/safetensors_header.h"
 
 namespace weft::checkpoint {
 namespace {
@@ -32,33 +32,30 @@ const char* name_of(at::ScalarType type, const std::string& tensor) {
                                   .fix = "convert it first"});
 }
 
-at::ScalarType type_of(const std::string& dtype) {
-  const auto* found = std::ranges::find_if(kDtypes, [&](const auto& pair) { return dtype == pair.first; });
-  WEFT_CHECK(found != std::end(kDtypes));  // the header parser knows the same names
-  return found->second;
-}
-
 at::Tensor on_cpu(const at::Tensor& tensor) { return tensor.detach().cpu().contiguous(); }
 
 std::span<const std::byte> data_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-SafetensorsHeader plan_header(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
+uint64_t bytes_of_spec(const TensorSpec& spec) {
+  return static_cast<uint64_t>(c10::multiply_integers(spec.shape)) * c10::elementSize(spec.type);
+}
+
+// With a hash of the right length, which is known only when all bytes were seen.
+SafetensorsHeader plan_header(const std::vector<TensorSpec>& specs,
+                              const std::map<std::string, std::string>& metadata) {
   SafetensorsHeader header{.tensors = {}, .metadata = metadata, .data_begin = 0, .data_bytes = 0};
-  Hasher hasher;
-  for (const auto& [name, tensor] : tensors) {
-    const auto value = on_cpu(tensor);
+  for (const TensorSpec& spec : specs) {
     const uint64_t begin = header.data_bytes;
-    header.data_bytes += value.nbytes();
-    header.tensors.push_back({.name = name,
-                              .dtype = name_of(value.scalar_type(), name),
-                              .shape = value.sizes().vec(),
+    header.data_bytes += bytes_of_spec(spec);
+    header.tensors.push_back({.name = spec.name,
+                              .dtype = name_of(spec.type, spec.name),
+                              .shape = spec.shape,
                               .begin = begin,
                               .end = header.data_bytes});
-    hasher.update(data_of(value));
   }
-  header.metadata[kHashKey] = to_hex(hasher.finish());
+  header.metadata[kHashKey] = to_hex({});
   return header;
 }
 
@@ -77,31 +74,54 @@ void check_hash(const TensorFile& file, const SafetensorsHeader& header, const s
 
 }  // namespace
 
+void stream_safetensors(File& file, const std::vector<TensorSpec>& specs,
+                        const std::function<at::Tensor(size_t number)>& tensor,
+                        const std::map<std::string, std::string>& metadata) {
+  SafetensorsHeader header = plan_header(specs, metadata);
+  const uint64_t head_bytes = render_header(header).size();
+  Hasher hasher;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const at::Tensor value = on_cpu(tensor(i));
+    WEFT_CHECK_EQ(value.nbytes(), bytes_of_spec(specs[i]));
+    WEFT_CHECK(value.scalar_type() == specs[i].type);
+    file.write_at(head_bytes + header.tensors[i].begin, data_of(value));
+    hasher.update(data_of(value));
+  }
+  header.metadata[kHashKey] = to_hex(hasher.finish());
+  file.write_at(0, bytes_of(render_header(header)));
+}
+
 void write_safetensors(Env& env, const std::string& path, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata) {
-  const std::string head = render_header(plan_header(tensors, metadata));
+  std::vector<TensorSpec> specs;
+  for (const auto& [name, tensor] : tensors)
+    specs.push_back({.name = name, .type = tensor.scalar_type(), .shape = tensor.sizes().vec()});
   publish_file(env, path, [&](File& file) {
-    file.write_at(0, bytes_of(head));
-    uint64_t at = head.size();
-    for (const auto& [name, tensor] : tensors) {
-      const auto value = on_cpu(tensor);
-      file.write_at(at, data_of(value));
-      at += value.nbytes();
-    }
+    stream_safetensors(file, specs, [&](size_t number) { return tensors[number].second; }, metadata);
   });
+}
+
+at::ScalarType scalar_type(const std::string& dtype) {
+  const auto* found = std::ranges::find_if(kDtypes, [&](const auto& pair) { return dtype == pair.first; });
+  WEFT_CHECK(found != std::end(kDtypes));  // the header parser knows the same names
+  return found->second;
+}
+
+SafetensorsHeader read_header(File& file) {
+  const uint64_t file_bytes = file.size();
+  std::string head(8, '\0');
+  head.resize(file.read_at(0, std::as_writable_bytes(std::span(head))));
+  std::string text(parse_header_length(head, file_bytes, file.path()), '\0');
+  file.read_at(8, std::as_writable_bytes(std::span(text)));
+  return parse_header(text, file_bytes, file.path());
 }
 
 TensorFile read_safetensors(Env& env, const std::string& path) {
   const auto file = env.open(path, OpenMode::kRead);
-  const uint64_t file_bytes = file->size();
-  std::string head(8, '\0');
-  head.resize(file->read_at(0, std::as_writable_bytes(std::span(head))));
-  std::string text(parse_header_length(head, file_bytes, path), '\0');
-  file->read_at(8, std::as_writable_bytes(std::span(text)));
-  const auto header = parse_header(text, file_bytes, path);
+  const auto header = read_header(*file);
   TensorFile out{.tensors = {}, .metadata = header.metadata};
   for (const auto& entry : header.tensors) {
-    auto tensor = at::empty(entry.shape, at::TensorOptions().dtype(type_of(entry.dtype)));
+    auto tensor = at::empty(entry.shape, at::TensorOptions().dtype(scalar_type(entry.dtype)));
     file->read_at(header.data_begin + entry.begin,
                   {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
     out.tensors.emplace(entry.name, std::move(tensor));

@@ -7,12 +7,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "weft/base/env.h"
+#include "weft/checkpoint/safetensors_header.h"
 
 namespace weft::checkpoint {
 
@@ -23,11 +25,28 @@ struct TensorFile {
   std::map<std::string, std::string> metadata;
 };
 
+// A tensor that is yet to come.
+struct TensorSpec {
+  std::string name;
+  at::ScalarType type = at::kFloat;
+  std::vector<int64_t> shape;
+};
+
+// Into a new file, one tensor after the other: `tensor(i)` is asked for once each, in order, and what it gives is not kept. Makes
+// nothing durable. Requires: names are unique.
+void stream_safetensors(File& file, const std::vector<TensorSpec>& specs,
+                        const std::function<at::Tensor(size_t number)>& tensor,
+                        const std::map<std::string, std::string>& metadata = {});
+
 // Tensors on any device; each is copied to the CPU and made contiguous one at a time. Requires: names are unique.
 void write_safetensors(Env& env, const std::string& path, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
 TensorFile read_safetensors(Env& env, const std::string& path);
+
+// The parts that others read by: what is in a file, and torch's name of a type that the header parser knows.
+SafetensorsHeader read_header(File& file);
+at::ScalarType scalar_type(const std::string& dtype);
 
 // Copies values into the tensors of the same name. Throws Error(kInput) that lists every name or shape that does not match.
 void load_into(const TensorFile& file, const NamedTensors& targets, const std::string& path);

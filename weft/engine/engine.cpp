@@ -59,6 +59,13 @@ void Engine::set_full_state(const at::Tensor& parameter, const std::string& kind
   it_->set_full_state(parameter, kind, value);
 }
 
+void Engine::save_weights(const std::string& path, const SaveModelOptions& options) {
+  it_->save_weights(Env::posix(), path, options);
+}
+bool Engine::save_16bit_model(const std::string& folder, const SaveModelOptions& options) {
+  return it_->save_16bit_model(Env::posix(), folder, options);
+}
+
 std::optional<EngineTuning> Engine::tuning() const { return it_->tuning(); }
 
 config::Resolved read_engine_config(const std::string& path, int world_size) {

@@ -29,6 +29,7 @@
 #include "weft/config/resolved.h"
 #include "weft/data/shard.h"
 #include "weft/engine/autocast.h"
+#include "weft/engine/model_saving.h"
 #include "weft/engine/model_tensors.h"
 #include "weft/engine/param_groups.h"
 #include "weft/engine/user_optimizer.h"
@@ -176,6 +177,13 @@ class Engine {
   // each rank, for as many ranks and the same buckets.
   engine::NamedTensors optimizer_state();
   void set_optimizer_state(const engine::NamedTensors& state);
+
+  // Parameters and buffers in the model's own types, tied ones once, to safetensors files that others read: one, for a path that
+  // ends with ".safetensors", else a folder with as many as needed, and Hugging Face's index of them. Written by rank 0, one
+  // parameter after the other, so that no rank ever has the whole model (weft/engine/model_saving.h). All ranks call it.
+  void save_weights(const std::string& path, const SaveModelOptions& options = {});
+  // The same into a folder; false, and nothing is written, in stage 3 without "stage3_gather_16bit_weights_on_model_save".
+  bool save_16bit_model(const std::string& folder, const SaveModelOptions& options = {});
 
  private:
   std::unique_ptr<engine::Training> it_;

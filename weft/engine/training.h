@@ -57,6 +57,10 @@ class Training {
   void set_full_grad(const at::Tensor& parameter, const at::Tensor& value);
   void set_full_state(const at::Tensor& parameter, const std::string& kind, const at::Tensor& value);
 
+  // In training_saving.cpp.
+  void save_weights(Env& env, const std::string& path, const SaveModelOptions& options);
+  bool save_16bit_model(Env& env, const std::string& folder, const SaveModelOptions& options);
+
   // GatheredParameters (gathered_parameters.h), by numbers of owners, none twice: in training_guard.cpp.
   struct Guard {
     std::vector<int> numbers;
@@ -114,6 +118,8 @@ class Training {
   void check_alive();
   void check_model();
   StepInfo update();
+
+  class Weights;
 
   // Where its values are, while the model has a copy of it to write to; else null.
   const at::Tensor* guarded_away(int number) const;

@@ -425,9 +425,7 @@ int Training::run() {
     train_steps();
     record_.facts.held_out_loss = held_out_loss();
     save(first_step_ + record_.num_steps());
-    engine_->wait_for_parameters();
-    if (!o_.export_path.empty() && leads())
-      checkpoint::write_safetensors(Env::posix(), o_.export_path, parameters_of(model_));
+    if (!o_.export_path.empty()) engine_->save_weights(o_.export_path);
   } catch (const GradientsLost& lost) {
     const Error error = saved_after(lost);
     finish_failed();
