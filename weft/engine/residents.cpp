@@ -429,6 +429,31 @@ void Residents::write(int bucket, int64_t first, const at::Tensor& values) {
   if (it.whole.defined()) it.whole.narrow(0, first, values.numel()).copy_(values);
 }
 
+// What operators wrote meanwhile goes with the rest.
+void Residents::before_writing() {
+  check();
+  const std::scoped_lock lock(mutex_);
+  const at::NoGradGuard no_grad;
+  for (int number = 0; number < std::ssize(units_); ++number) {
+    if (unit(number).under_way) finish(number);
+    unit(number).is_written = false;
+    leave(number);
+  }
+  if (one_sided_) meet(group_, totals_);
+}
+
+void Residents::after_writing() {
+  const at::DisableRecordFunctionGuard unwatched;
+  const std::scoped_lock lock(mutex_);
+  const at::NoGradGuard no_grad;
+  if (one_sided_) meet(group_, totals_);
+  for (int number = 0; number < std::ssize(units_); ++number) {
+    if (!unit(number).persistent) continue;
+    fetch(number);
+    if (unit(number).under_way) finish(number);
+  }
+}
+
 // --- Between steps ---------------------------------------------------------------------------------------------------
 
 void Residents::before_update() {

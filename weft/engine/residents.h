@@ -62,6 +62,9 @@ class Residents {
   // Sets elements of a bucket, from `first` on, in this rank's slice and where the bucket is whole. All ranks give the same; where
   // they read each other's slices, with barriers around it.
   void write(int bucket, int64_t first, const at::Tensor& values);
+  // Between these two whoever likes may write to slices. Nobody holds a unit.
+  void before_writing();
+  void after_writing();
   // Throws what a gather behind an operator came upon.
   void check();
 

@@ -49,6 +49,21 @@ class Nursery {
     bring(*child);
   }
   void let_go(const void* storage) { use(storage, -1); }
+  // This rank's part from elsewhere. What was whole is cut.
+  bool fill(const void* storage, const std::function<at::Tensor(int64_t first, int64_t count)>& bytes) {
+    const at::DisableRecordFunctionGuard unwatched;
+    const at::NoGradGuard no_grad;
+    const std::scoped_lock one_at_a_time(bringing_);
+    const std::scoped_lock lock(mutex_);
+    const auto found = children_.find(storage);
+    if (found == children_.end() || found->second.num_users > 0) return false;
+    Child& child = found->second;
+    if (child.is_whole) cut(child);
+    const int64_t first = first_byte(child), count = std::min(slice_bytes(child), child.bytes - first);
+    if (count > 0) child.slice.narrow(0, 0, count).copy_(bytes(first, count));
+    return true;
+  }
+  comm::Group* group() const { return group_.get(); }
   // Cuts what was not used for longest, until there is room for so many bytes more. The same ones on all ranks, since all run the
   // same operators.
   void trim(int64_t room_bytes = 0) {
@@ -103,12 +118,13 @@ class Nursery {
     return &found->second;
   }
   int64_t slice_bytes(const Child& child) const { return (child.bytes + group_->world() - 1) / group_->world(); }
+  int64_t first_byte(const Child& child) const { return std::min(slice_bytes(child) * group_->rank(), child.bytes); }
 
   void cut(Child& child) {
     const at::NoGradGuard no_grad;
     const auto alive = child.storage.lock();
     if (alive) {
-      const int64_t first = std::min(slice_bytes(child) * group_->rank(), child.bytes);
+      const int64_t first = first_byte(child);
       const int64_t count = std::min(slice_bytes(child), child.bytes - first);
       if (!child.slice.defined())
         child.slice = at::empty({slice_bytes(child)}, at::TensorOptions().dtype(at::kByte).device(alive->device()));
@@ -258,6 +274,20 @@ HeldWhole::~HeldWhole() {
   if (!nursery_) return;
   nursery_->let_go(storage_);
   nursery_->trim();
+}
+
+bool fill_cut(const at::Tensor& tensor, const std::function<at::Tensor(int64_t first, int64_t count)>& bytes) {
+  const auto nursery = Nurseries::all().find(tensor);
+  if (!nursery || !tensor.is_contiguous() || tensor.storage_offset() != 0 ||
+      tensor.nbytes() != tensor.storage().nbytes())
+    return false;
+  nursery->rethrow();
+  return nursery->fill(tensor.storage().unsafeGetStorageImpl(), bytes);
+}
+
+comm::Group* group_of_nursery(const at::Tensor& tensor) {
+  const auto nursery = Nurseries::all().find(tensor);
+  return nursery ? nursery->group() : nullptr;
 }
 
 void forget_grown_up() { Nurseries::all().drop_empty(); }

@@ -21,6 +21,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "weft/comm/world.h"
@@ -47,6 +48,12 @@ class HeldWhole {
   const std::shared_ptr<Nursery> nursery_;
   const void* const storage_;
 };
+
+// Sets a tensor that came out of a scope without making it whole: `bytes` gives those of this rank's part. False, and nothing is done, for
+// others and for views. All ranks do it for the same tensors in the same order.
+bool fill_cut(const at::Tensor& tensor, const std::function<at::Tensor(int64_t first, int64_t count)>& bytes);
+// Its ranks; null for a tensor that came out of no scope.
+comm::Group* group_of_nursery(const at::Tensor& tensor);
 
 // Once parameters lie in buckets nobody has to watch for them any more.
 void forget_grown_up();

@@ -5,6 +5,7 @@
 // its times the buckets are cut anew, and the optimizer's state moves along. Ownership, threads, failure: as Engine.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -60,6 +61,10 @@ class Training {
   // In training_saving.cpp.
   void save_weights(Env& env, const std::string& path, const SaveModelOptions& options);
   bool save_16bit_model(Env& env, const std::string& folder, const SaveModelOptions& options);
+
+  // From a file: `names` are its names by the numbers of parameters, `read` gives some elements of one. In training_loading.cpp.
+  using ReadWeights = std::function<at::Tensor(const std::string& name, int64_t first, int64_t count)>;
+  void load_weights(const std::map<int, std::string>& names, const ReadWeights& read);
 
   // GatheredParameters (gathered_parameters.h), by numbers of owners, none twice: in training_guard.cpp.
   struct Guard {
@@ -118,6 +123,9 @@ class Training {
   void check_alive();
   void check_model();
   StepInfo update();
+
+  at::Tensor kept_parameters(int bucket) const;
+  void load_bucket(int bucket, const std::map<int, std::string>& names, const ReadWeights& read);
 
   class Weights;
 
