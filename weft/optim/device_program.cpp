@@ -1,5 +1,6 @@
 #include "weft/optim/device_program.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 #include <dlfcn.h>
 
@@ -157,6 +158,8 @@ struct DeviceProgramMaker {
   static std::unique_ptr<DeviceProgram> make(c10::Device device, std::string_view source,
                                              std::vector<std::string> options) {
     const c10::DeviceGuard guard(device);
+    at::empty({1}, at::TensorOptions().device(
+                       device));  // the first thing on a device makes its context, which modules live in
     auto out = std::make_unique<DeviceProgram>();
     out->device_ = device;
     options.push_back(architecture_of(device));
