@@ -16,7 +16,7 @@
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
-#include "weft/engine/loose_storage.h"
+#include "weft/memory/loose_storage.h"
 #include "weft/monitor/span.h"
 
 namespace weft::engine {
@@ -90,7 +90,7 @@ void Residents::cut(memory::FlatBuckets& buckets, int bucket) {
   it.slice = allocate_on(group_, it.flat.device(), own.numel(), it.flat.scalar_type());
   it.slice.copy_(own);
   if (it.persistent) it.whole = it.flat.clone();
-  it.persistent ? give_memory(storage_of(it.flat), it.whole) : take_memory(storage_of(it.flat));
+  it.persistent ? memory::give_memory(storage_of(it.flat), it.whole) : memory::take_memory(storage_of(it.flat));
 }
 
 std::string Residents::name_of(int number) const {
@@ -151,7 +151,7 @@ void Residents::give_zeros(int number) {
   it.under_way = false;
   it.work = it.tags_work = {};
   it.whole = zero_pages(it.flat);
-  give_memory(storage_of(it.flat), it.whole);
+  memory::give_memory(storage_of(it.flat), it.whole);
 }
 
 // --- The trace -------------------------------------------------------------------------------------------------------
@@ -315,7 +315,7 @@ void Residents::read_peers(Unit& it) {
       group_.read(peer, it.slice, into);
     }
   }
-  give_memory(storage_of(it.flat), it.whole);
+  memory::give_memory(storage_of(it.flat), it.whole);
 }
 
 void Residents::start_collective(int number) {
@@ -369,7 +369,7 @@ void Residents::finish(int number) {
   }
   it.work = it.tags_work = {};
   it.under_way = false;
-  give_memory(storage_of(it.flat), it.whole);
+  memory::give_memory(storage_of(it.flat), it.whole);
 }
 
 void Residents::leave(int number) {
@@ -378,7 +378,7 @@ void Residents::leave(int number) {
   it.is_leaving = it.num_users > 0 || it.is_written;
   if (it.is_leaving) return;
   if (it.under_way) finish(number);
-  take_memory(storage_of(it.flat));
+  memory::take_memory(storage_of(it.flat));
   live_ -= it.flat.numel();
   give_back(std::exchange(it.whole, at::Tensor()));
 }

@@ -14,7 +14,7 @@
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
-#include "weft/engine/loose_storage.h"
+#include "weft/memory/loose_storage.h"
 
 namespace weft::engine {
 
@@ -129,8 +129,8 @@ class Nursery {
       if (!child.slice.defined())
         child.slice = at::empty({slice_bytes(child)}, at::TensorOptions().dtype(at::kByte).device(alive->device()));
       // It may have been written to since it was cut before.
-      child.slice.narrow(0, 0, count).copy_(bytes_of(*alive, first, count));
-      take_memory(*alive);
+      child.slice.narrow(0, 0, count).copy_(memory::bytes_of(*alive, first, count));
+      memory::take_memory(*alive);
     }
     child.is_whole = false;
     whole_ -= child.bytes;
@@ -142,7 +142,7 @@ class Nursery {
     if (!alive) return;
     at::Tensor whole = at::empty({slice_bytes(child) * group_->world()}, child.slice.options());
     group_->all_gather(child.slice, whole);
-    give_memory(*alive, std::move(whole));
+    memory::give_memory(*alive, std::move(whole));
     const std::scoped_lock lock(mutex_);
     child.is_whole = true;
     whole_ += child.bytes;

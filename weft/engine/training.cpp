@@ -213,6 +213,7 @@ void Training::make_buckets() {
   };
   memory::FlatOptions memory{.allocate_gradients = allocate, .with_frozen = stage() >= 3};
   if (stage() >= 2) memory.num_buffers = plan_->options.overlap ? 2 : 1;
+  memory.gradients_come_and_go = !device_.is_cpu() && stage() < 2 && !plan::adds_reduced(*plan_, plan_->options.stage);
   const bool common = plan_->options.common_parameters;
   if (common) {
     memory.allocate_parameters = [this](int64_t count, at::ScalarType type) {

@@ -1,5 +1,6 @@
 #include "weft/memory/flat_buckets.h"
 
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
@@ -8,8 +9,14 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/memory/loose_storage.h"
 
 namespace weft::memory {
+namespace {
+
+c10::StorageImpl& storage_of(const at::Tensor& flat) { return *flat.storage().unsafeGetStorageImpl(); }
+
+}  // namespace
 
 at::ScalarType scalar_type(plan::Dtype dtype) {
   switch (dtype) {
@@ -39,6 +46,9 @@ FlatBuckets::FlatBuckets(const plan::Plan& plan, std::vector<at::Tensor> paramet
                               : at::zeros({bucket.num_elements}, own_type));
     if (bucket.frozen) continue;
     gradients_.push_back(next_gradients(bucket, scalar_type(gradient_dtype(plan.options, bucket)), options));
+    if (!options.gradients_come_and_go) continue;
+    take_memory(storage_of(gradients_.back()));
+    is_away_.push_back(true);
   }
 }
 
@@ -117,6 +127,7 @@ FlatBuckets::Attached FlatBuckets::attach_gradient(int parameter) {
   const at::NoGradGuard no_grad;
   const at::Tensor inside = gradient_view(parameter);
   auto& own = model_gradient(parameter);
+  need_gradients(layout_.home(parameter).bucket);
   const at::Tensor came = std::exchange(own, inside);
   if (!came.defined()) {
     inside.zero_();
@@ -140,10 +151,22 @@ void FlatBuckets::forget_gradients() {
 
 void FlatBuckets::forget_gradients(int bucket) {
   for (const auto& place : layout_.bucket(bucket).places) model_gradient(place.parameter).reset();
+  if (is_away_.empty() || is_away_[static_cast<size_t>(bucket)]) return;
+  take_memory(storage_of(gradients(bucket)));
+  is_away_[static_cast<size_t>(bucket)] = true;
+}
+
+void FlatBuckets::need_gradients(int bucket) {
+  if (is_away_.empty() || !is_away_[static_cast<size_t>(bucket)]) return;
+  is_away_[static_cast<size_t>(bucket)] = false;
+  const at::Tensor& flat = gradients(bucket);
+  give_memory(storage_of(flat), at::empty_like(flat));
+  clear_padding(bucket, flat);
 }
 
 void FlatBuckets::pack_gradients(int bucket) {
   const at::NoGradGuard no_grad;
+  need_gradients(bucket);
   if (!rings_.empty()) clear_padding(bucket, gradients(bucket));
   for (const auto& place : layout_.bucket(bucket).places) {
     const at::Tensor inside = gradient_view(place.parameter);

@@ -36,6 +36,9 @@ struct FlatOptions {
   // Gradient buckets take turns in so many buffers of each type; 0: each has memory of its own.
   int num_buffers = 0;
   bool with_frozen = false;  // frozen parameters are laid into buckets too
+  // Gradient buckets have memory from the first gradient of a step until they are forgotten, so that activations and gradients can
+  // have the same. For devices, whose allocator keeps it at hand; not with num_buffers.
+  bool gradients_come_and_go = false;
 };
 
 // Rank r's part of a bucket, whatever of the bucket the flat tensor holds: parameters, gradients, what travels.
@@ -88,6 +91,7 @@ class FlatBuckets {
   void clear_padding(int bucket, const at::Tensor& flat) const;
   bool lies_in(const at::Tensor& tensor, const std::vector<at::Tensor>& flats, int parameter) const;
   at::Tensor& model_gradient(int parameter);
+  void need_gradients(int bucket);
 
   plan::Layout layout_;
   std::vector<std::vector<int64_t>> shapes_;
@@ -95,6 +99,7 @@ class FlatBuckets {
   std::vector<at::Tensor> parameters_, gradients_;  // by bucket
   std::vector<int> buffers_;                        // by bucket
   int num_buffers_ = 0;
+  std::vector<bool> is_away_;  // by bucket: its gradients have no memory; empty where they always have
   struct Ring {
     std::vector<std::pair<int, at::Tensor>> buffers;  // with their numbers
     size_t next = 0;

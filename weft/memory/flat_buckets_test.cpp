@@ -141,6 +141,27 @@ TEST(FlatBuckets, BucketsTakeTurnsInBuffers) {
   EXPECT_TRUE(model.tensors[1].grad().defined());
 }
 
+TEST(FlatBuckets, GradientsComeAndGo) {
+  auto model = three_parameters();
+  FlatOptions options = plain_memory();
+  options.gradients_come_and_go = true;
+  FlatBuckets buckets(plan_for(model.table), model.tensors, options);
+  const auto has_memory = [&] { return buckets.gradients(0).storage().data() != nullptr; };
+  EXPECT_FALSE(has_memory());
+  const at::Tensor slice = slice_of(buckets.gradients(0), 0, 2);
+  for (int step = 0; step < 2; ++step) {
+    model.tensors[1].mutable_grad() = at::ones({5});
+    EXPECT_EQ(buckets.attach_gradient(1), Attached::kNow);
+    EXPECT_EQ(buckets.attach_gradient(0), Attached::kAbsent);
+    EXPECT_EQ(buckets.attach_gradient(2), Attached::kAbsent);
+    EXPECT_EQ(buckets.gradients(0).sum().item<float>(), 5) << "what lies between parameters is zero";
+    EXPECT_EQ(slice.const_data_ptr(), buckets.gradients(0).const_data_ptr()) << "views follow";
+    buckets.forget_gradients();
+    EXPECT_FALSE(has_memory());
+    EXPECT_FALSE(model.tensors[1].grad().defined());
+  }
+}
+
 TEST(FlatBuckets, ParametersAreLaidInInTheTypeOfThePlan) {
   const at::Tensor weight = numbers(40, 0.3F);
   const plan::ParameterTable table({{.name = "w", .shape = {40}, .dtype = plan::Dtype::kBf16}});

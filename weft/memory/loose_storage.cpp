@@ -1,10 +1,10 @@
-#include "weft/engine/loose_storage.h"
+#include "weft/memory/loose_storage.h"
 
 #include <ATen/ops/from_blob.h>
 
 #include "weft/base/check.h"
 
-namespace weft::engine {
+namespace weft::memory {
 
 void give_memory(c10::StorageImpl& storage, at::Tensor memory) {
   WEFT_CHECK_GE(memory.nbytes(), storage.nbytes());
@@ -20,4 +20,4 @@ at::Tensor bytes_of(c10::StorageImpl& storage, int64_t first, int64_t count) {
                        at::TensorOptions().dtype(at::kByte).device(storage.device()));
 }
 
-}  // namespace weft::engine
+}  // namespace weft::memory

@@ -7,7 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 
-namespace weft::engine {
+namespace weft::memory {
 
 // The storage begins where `memory` begins. Requires: at least as many bytes.
 void give_memory(c10::StorageImpl& storage, at::Tensor memory);
@@ -16,4 +16,4 @@ void take_memory(c10::StorageImpl& storage);
 // Some of a storage's bytes. Does not keep it.
 at::Tensor bytes_of(c10::StorageImpl& storage, int64_t first, int64_t count);
 
-}  // namespace weft::engine
+}  // namespace weft::memory
