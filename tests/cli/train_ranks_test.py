@@ -168,6 +168,26 @@ def test_the_trace_shows_parameters_that_come_behind_forward(weft, tiny, tmp_pat
         assert len(set(started)) == STEPS, "the gathers of each step start before it ends"
 
 
+def test_parameters_come_while_the_next_forward_runs(weft, tiny, tmp_path):
+    done = train(weft, tiny, "--config", config(tmp_path, weft={"transport": "gloo"}, zero_optimization={"stage": 2, "reduce_bucket_size": 3000}), "--trace")
+    assert done.code == 0, done.err
+    trace = json.loads((tmp_path / "runs" / "r" / "trace.json").read_text())
+    for rank in (0, 1):
+        # Of the two micro-steps of a step, the first one's forward is what gathers hide behind.
+        forwards = spans(trace, rank, "forward")[::2]
+        gathers, waits = spans(trace, rank, "gather"), [event for event in spans(trace, rank, "exposed_wait") if event["name"] == "wait for parameters"]
+        assert len(forwards) == STEPS and len(gathers) == len(waits)
+        num_hidden = 0
+        for step, forward in zip(spans(trace, rank, "step"), forwards[1:]):
+            begin, end = forward["ts"], forward["ts"] + forward["dur"]
+            inside = [event for event in waits if begin <= event["ts"] < end]
+            assert {event["args"]["bucket"] for event in inside} == {event["args"]["bucket"] for event in gathers}, "forward waits for each bucket that it touches"
+            asked_for = [event for event in gathers if step["ts"] <= event["ts"] < step["ts"] + step["dur"]]
+            assert len(asked_for) == len(inside) > 2, "and all were asked for when the step before had updated them"
+            num_hidden += sum(event["ts"] + event["dur"] > begin for event in asked_for)
+        assert num_hidden > 0, "on a network some are still on their way when forward begins"
+
+
 @pytest.mark.parametrize("before, after", [(0, 0), (1, 1), (0, 1), (1, 2), (2, 0)])
 def test_a_resumed_run_has_the_bits_of_no_interruption(weft, tiny, tmp_path, before, after):
     def bits(number: int, *words: str) -> list[str]:
