@@ -75,6 +75,53 @@ INSTANTIATE_TEST_SUITE_P(All, EngineBits,
                                          Setting{"fp16_2", 2, kFp16}, Setting{"fp32_sums_of_bf16_3", 3, kWide}),
                          [](const auto& one) { return std::string(one.param.name); });
 
+// What bf16.immediate_grad_update asks for: no gradient waits for the end of backward in bf16, in any micro-step.
+TEST(EngineInBf16, GradientsAreAddedInFp32AsTheyCome) {
+  for (const int stage : {0, 1}) {
+    const std::string zero = cat(R"(, "zero_optimization": {"stage": )", stage, "}");
+    test::run_ranks_as_threads(2, [&, run = fresh_run()](test::RankContext& ctx) {
+      Model model;
+      Engine engine(model.tensors(), settings(2, 3, cat(kWide, zero)), world(run, ctx.rank(), 2));
+      int num_seen = 0;
+      for (int64_t i = 0; i < 6; ++i) {
+        const at::Tensor before_tanh = at::mm(numbers({5, 24}, i).to(at::kBFloat16), model.first);
+        before_tanh.register_hook([&](const at::Tensor&) {  // the second layer's has come, the first one's has not
+          EXPECT_EQ(model.second.grad().scalar_type(), at::kFloat) << "micro-step " << i;
+          ++num_seen;
+        });
+        engine.backward(at::mm(before_tanh.tanh(), model.second).pow(2).mean());
+        engine.step();
+      }
+      EXPECT_EQ(num_seen, 6);
+    });
+  }
+}
+
+TEST(EngineInBf16, WhatNoSyncHoldsBackIsAddedInFp32) {
+  std::vector<Trained> first;
+  for (const char* zero : {R"(, "weft": {"shard_update": false})", R"(, "zero_optimization": {"stage": 1})",
+                           R"(, "zero_optimization": {"stage": 2})",
+                           R"(, "zero_optimization": {"stage": 2, "overlap_comm": true, "reduce_bucket_size": 300})",
+                           R"(, "zero_optimization": {"stage": 3}, "weft": {"common_parameters": false})"}) {
+    std::vector<Trained> got(2);
+    test::run_ranks_as_threads(2, [&, run = fresh_run()](test::RankContext& ctx) {
+      Model model;
+      Engine engine(model.tensors(), settings(2, 1, cat(kWide, zero)), world(run, ctx.rank(), 2));
+      for (int64_t i = 0; i < 5 * kNumSteps; ++i) {
+        std::optional<Engine::NoSync> held;
+        if (i % 5 != 4) held.emplace(engine);
+        engine.backward(model.loss(2 * i + ctx.rank(), i % 3 != 1));
+        engine.step();
+      }
+      engine.wait_for_parameters();
+      for (const auto& [name, tensor] : model.tensors().parameters)
+        got[static_cast<size_t>(ctx.rank())].parameters.push_back(tensor.detach().clone());
+    });
+    if (first.empty()) first = got;
+    for (const Trained& one : got) expect_same_bits(one, first[0], zero);
+  }
+}
+
 TEST(EngineOptimizers, HaveTheSameBitsInEveryStage) {
   for (const char* type : {"Lamb", "Adagrad", "Lion", "SGD"}) {
     std::vector<Trained> first;

@@ -108,6 +108,7 @@ void Reducer::take_in(int parameter) {
   const bool sparse = settings_.contiguous
                           ? buckets_.attach_gradient(parameter) == memory::FlatBuckets::Attached::kSparse
                           : buckets_.model_parameter(parameter).grad().is_sparse();
+  if (how_.kept && !settings_.contiguous) buckets_.widen_gradient(parameter);
   static std::atomic<bool> has_told = false;
   if (!sparse || has_told.exchange(true)) return;
   log_info("sparse gradients (of parameter ", parameter, ", perhaps of others) are made dense and sent so");

@@ -66,6 +66,7 @@ class Reducer {
   struct Backward {
     bool reduce = true;     // the last micro-step of a step
     bool learning = false;  // nothing starts before end_backward()
+    bool kept = false;      // with reduce off: the next backward adds to these gradients
   };
   void begin(Backward how);
   void note(int parameter);

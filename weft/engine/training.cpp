@@ -329,7 +329,7 @@ void Training::hold_back(int change) {
   num_no_sync_ += change;
   static std::atomic<bool> has_told = false;
   if (stage() < 2 || change < 0 || has_told.exchange(true)) return;
-  const int64_t bytes = plan_->table.num_elements() * buckets_->parameters(0).element_size();
+  const int64_t bytes = plan_->table.num_elements() * buckets_->gradients(0).element_size();
   log_info("no_sync() in stage 2 keeps whole gradients meanwhile: ", format_bytes(static_cast<uint64_t>(bytes)),
            " a rank");
 }
@@ -393,7 +393,7 @@ at::Tensor Training::scaled(const at::Tensor& loss) const {
 
 void Training::run_backward(const at::Tensor& loss) {
   // While something is to be learnt nothing is sent: the buckets may still change.
-  reducer_->begin({.reduce = reduces() && !is_learning(), .learning = is_learning()});
+  reducer_->begin({.reduce = reduces() && !is_learning(), .learning = is_learning(), .kept = num_no_sync_ > 0});
   try {
     scaled(loss).backward();
     reducer_->end_backward();

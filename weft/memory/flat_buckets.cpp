@@ -179,6 +179,12 @@ void FlatBuckets::pack_gradients(int bucket) {
   }
 }
 
+void FlatBuckets::widen_gradient(int parameter) {
+  const at::NoGradGuard no_grad;
+  auto& own = model_gradient(parameter);
+  own = own.to(gradients(layout_.home(parameter).bucket).scalar_type());
+}
+
 // Between parameters and behind them lies what another bucket has left, or nothing yet.
 void FlatBuckets::clear_padding(int bucket, const at::Tensor& flat) const {
   int64_t end = 0;

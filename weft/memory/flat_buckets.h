@@ -78,6 +78,8 @@ class FlatBuckets {
   void pack_gradients(int bucket);
   void unpack_gradients(int bucket);
   void forget_gradients(int bucket);
+  // Gives .grad the bucket's type, where autograd keeps it: those that it adds later are then added in that type.
+  void widen_gradient(int parameter);
   // Which buffer a bucket's gradients lie in; buckets with the same number take turns.
   int buffer(int bucket) const { return buffers_[static_cast<size_t>(bucket)]; }
   int num_buffers() const { return num_buffers_; }

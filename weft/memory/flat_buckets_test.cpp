@@ -176,6 +176,19 @@ TEST(FlatBuckets, ParametersAreLaidInInTheTypeOfThePlan) {
   EXPECT_EQ(buckets.attach_gradient(0), Attached::kNow);
 }
 
+TEST(FlatBuckets, AutogradAddsToAWidenedGradientInItsType) {
+  const at::Tensor weight = numbers(4, 1);
+  const plan::ParameterTable table({{.name = "w", .shape = {4}, .dtype = plan::Dtype::kBf16}});
+  FlatBuckets buckets(make_plan(table, {.layout = {.world = 2}, .gradient_dtype = plan::Dtype::kFp32}), {weight},
+                      plain_memory());
+  buckets.fill();
+  buckets.lay_in();
+  weight.sum().backward();
+  buckets.widen_gradient(0);
+  weight.mul(1.0 / 512).sum().backward();
+  EXPECT_TRUE(same(weight.grad(), at::ones({4}).mul_(1 + 1.0 / 512))) << "bf16 would have lost it";
+}
+
 TEST(FlatBuckets, SlicesLieSideBySide) {
   auto model = three_parameters();
   FlatBuckets buckets(plan_for(model.table), model.tensors, plain_memory());
