@@ -95,7 +95,6 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[50], r.fp16.consecutive_hysteresis);
   take(values[51], r.fp16.min_loss_scale);
   take(values[53], r.bf16.enabled);
-  take(values[54], r.bf16.immediate_grad_update);
   take(values[55], r.bf16.check_grad_overflow);
   take(values[56], r.bf16.bf16_master_weights_and_grads);
   take(values[57], r.bf16.bf16_optimizer_states);

@@ -122,7 +122,6 @@ struct Fp16 {
 // Training in bf16; no loss scale.
 struct Bf16 {
   bool enabled = false;  // Parameters in bf16, an fp32 master copy.
-  bool immediate_grad_update = false;  // Add gradients to the fp32 buffer as they appear.
   bool check_grad_overflow = true;  // Skip a step whose gradient holds inf or nan.
   bool bf16_master_weights_and_grads = false;  // Master weights and gradients in bf16.
   bool bf16_optimizer_states = false;  // Moments in bf16; needs bf16_master_weights_and_grads.

@@ -90,6 +90,8 @@ std::vector<Case> key_cases() {
        zero(3, "\"prefetch_bucket_size\": 5")},
       {"keys/too-new", zero(2, "\"parameter_alignment\": true"), zero(2), {}, {}, Version{0, 18, 0}},
       {"keys/out-of-scope", with("\"autotuning\": {\"enabled\": false}"), with("")},
+      {"keys/out-of-scope", with("\"bf16\": {\"enabled\": true, \"immediate_grad_update\": true}"),
+       with("\"bf16\": {\"enabled\": true}")},
       {"keys/not-offered", with("\"sequence_parallel_size\": 4"), with("")},
       {"types/wrong", zero(2, "\"reduce_bucket_size\": 15099494.4"), zero(2, "\"reduce_bucket_size\": 15099494")},
       {"types/python-literal", "{\"train_batch_size\": 8\n\"fp16\": {\n\"enabled\": True,\n}}",
