@@ -7,8 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/ranks.h"
+#include "weft/base/clock.h"
 #include "weft/base/text.h"
 #include "weft/engine/engine_test_impl.h"
+#include "weft/engine/ready_times.h"
 
 namespace weft {
 namespace {
@@ -142,6 +144,27 @@ TEST_F(EngineOnCuda, NobodyWaitsForTheDevice) {
   done.record(cuda().getStream(in.device()));
   EXPECT_FALSE(done.query()) << "the step came back only when the device had finished";
   done.synchronize();
+}
+
+// A hook between nine tenths of the device's work and the last tenth, and one after all of it.
+TEST_F(EngineOnCuda, ReadyTimesAreTheDevices) {
+  at::Tensor busy = at::full({4096, 4096}, 1e-4, at::TensorOptions().device(at::kCUDA));
+  const auto work = [&](int num_products) {
+    for (int i = 0; i < num_products; ++i) busy = at::mm(busy, busy);
+  };
+  engine::ReadyTimes times(busy.device(), 3);
+  work(10);  // libraries are loaded, and the device is behind when the backward begins
+  times.begin(true);
+  work(90);
+  times.note(0);
+  work(10);
+  times.note(1);
+  const Stopwatch asked;
+  times.end();
+  EXPECT_GT(asked.elapsed_s(), times.last_s()[1] / 2) << "the work was asked for in no time, and end() waited for it";
+  EXPECT_NEAR(times.last_s()[0] / times.last_s()[1], 0.9, 0.09);
+  EXPECT_GE(times.backward_s(), times.last_s()[1]);
+  EXPECT_EQ(times.last_s()[2], 0) << "it never came";
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/base/clock.h"
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
@@ -48,6 +49,7 @@ Reducer::Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, 
       buckets_(buckets),
       settings_(settings),
       num_arrivals_(once_each(std::move(num_arrivals), buckets.layout().homes.size())),
+      times_(buckets.gradients(0).device(), num_arrivals_.size()),
       flights_(static_cast<size_t>(buckets.size())),
       wires_(static_cast<size_t>(buckets.size())),
       in_buffer_(static_cast<size_t>(buckets.num_buffers()), -1),
@@ -60,7 +62,6 @@ Reducer::Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, 
     results_.push_back(settings_.add_up ? at::zeros_like(inside) : inside);
   }
   log_.num_arrivals.assign(num_arrivals_.size(), 0);
-  log_.last_s.assign(num_arrivals_.size(), 0);
   count_per_bucket();
 }
 
@@ -86,14 +87,14 @@ void Reducer::begin(Backward how) {
   missing_ = per_bucket_;
   log_.order.clear();
   std::fill(log_.num_arrivals.begin(), log_.num_arrivals.end(), 0);
-  since_begin_.restart();
+  times_.begin(how_.learning && !how_.reduce);
 }
 
 void Reducer::note(int parameter) {
   const int bucket = buckets_.layout().home(parameter).bucket;
   if (!in_backward_) refuse_unexpected();
   if (log_.num_arrivals[static_cast<size_t>(parameter)]++ == 0) log_.order.push_back(parameter);
-  log_.last_s[static_cast<size_t>(parameter)] = since_begin_.elapsed_s();
+  times_.note(parameter);
   if (bucket < next_) refuse_late(parameter);
   take_in(parameter);
   auto& to_come = still_to_come_[static_cast<size_t>(parameter)];
@@ -119,7 +120,9 @@ void Reducer::start_full_buckets() {
 }
 
 void Reducer::end_backward() {
-  log_.backward_s = since_begin_.elapsed_s();
+  times_.end();
+  log_.last_s = times_.last_s();
+  log_.backward_s = times_.backward_s();
   std::ranges::stable_sort(log_.order, {}, [&](int parameter) { return log_.last_s[static_cast<size_t>(parameter)]; });
   in_backward_ = false;
   if (!how_.reduce) return;

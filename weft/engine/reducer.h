@@ -24,9 +24,9 @@
 #include <optional>
 #include <vector>
 
-#include "weft/base/clock.h"
 #include "weft/comm/group.h"
 #include "weft/engine/compression.h"
+#include "weft/engine/ready_times.h"
 #include "weft/memory/flat_buckets.h"
 
 namespace weft::engine {
@@ -42,7 +42,8 @@ struct ReduceSettings {
   bool int8 = false;                        // or compressed; only with scatter, to sum or mean, on the CPU
 };
 
-// What one backward taught: when each parameter's gradient came and how often.
+// What one backward taught: when each parameter's gradient came and how often. Times of a device are true of a backward that was for
+// learning; of others they are those at which the work was asked for.
 struct ReadyLog {
   std::vector<int> order;         // parameters that got one, by their last arrival
   std::vector<int> num_arrivals;  // by parameter
@@ -117,7 +118,7 @@ class Reducer {
 
   Backward how_;
   bool in_backward_ = false;
-  Stopwatch since_begin_;
+  ReadyTimes times_;
   std::vector<int> still_to_come_;   // by parameter, in this backward
   std::vector<int> per_bucket_;      // arrivals of a whole backward
   std::vector<int> missing_;         // by bucket: arrivals that are still to come
