@@ -12,9 +12,10 @@
 // Names follow DeepSpeed's engine where it has one. All ranks call backward() and step() equally often.
 //
 // Ownership: shares the model's tensors and the world's group; owns gradients and optimizer state. The model stays usable
-// after the engine is gone. Threads: one at a time. Failure: Error(kInput) for a model or config that cannot be trained,
-// Error(kBug) for calls in an order that cannot be meant, PeerLost. After a failure in the middle of a reduction the engine
-// says at every call that it is dead, and why.
+// after the engine is gone; of one that is in slices (stage 3), what was whole then: see wait_for_parameters(). Threads: one
+// at a time. Failure: Error(kInput) for a model or config that cannot be trained, Error(kBug) for calls in an order that
+// cannot be meant, PeerLost. After a failure in the middle of a reduction the engine says at every call that it is dead, and
+// why.
 #pragma once
 
 #include <ATen/core/Tensor.h>

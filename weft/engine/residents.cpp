@@ -77,7 +77,12 @@ Residents::Residents(std::vector<comm::Group*> lanes, const plan::Plan& plan, me
   gate_->close();
 }
 
-Residents::~Residents() = default;
+Residents::~Residents() {
+  for (int number = 0; number < std::ssize(units_); ++number) {
+    if (!unit(number).whole.defined() || unit(number).under_way)
+      memory::take_memory(storage_of(unit(number).flat), gone_text(number));
+  }
+}
 
 // One after the other, so that never more than one bucket is there twice.
 void Residents::cut(memory::FlatBuckets& buckets, int bucket) {
@@ -90,7 +95,9 @@ void Residents::cut(memory::FlatBuckets& buckets, int bucket) {
   it.slice = allocate_on(group_, it.flat.device(), own.numel(), it.flat.scalar_type());
   it.slice.copy_(own);
   if (it.persistent) it.whole = it.flat.clone();
-  it.persistent ? memory::give_memory(storage_of(it.flat), it.whole) : memory::take_memory(storage_of(it.flat));
+  it.away_text = away_text(bucket);
+  it.persistent ? memory::give_memory(storage_of(it.flat), it.whole)
+                : memory::take_memory(storage_of(it.flat), it.away_text);
 }
 
 std::string Residents::name_of(int number) const {
@@ -100,6 +107,16 @@ std::string Residents::name_of(int number) const {
     names.push_back(cat("'", plan_.table[places[i].parameter].name, "'"));
   const size_t more = places.size() - names.size();
   return cat(join(names, ", "), more > 0 ? cat(" and ", more, " more") : "");
+}
+
+std::string Residents::away_text(int number) const {
+  return cat("weft: of ", name_of(number), " this rank has a slice; they are whole only while an operator uses them. ",
+             "To look at memory without one, hold them with weft::GatheredParameters");
+}
+
+std::string Residents::gone_text(int number) const {
+  return cat("weft: of ", name_of(number), " this rank had a slice, and the engine that could gather them is gone. ",
+             "Call engine.wait_for_parameters() before its end, on all ranks, to keep the model whole");
 }
 
 // --- Touches ---------------------------------------------------------------------------------------------------------
@@ -378,7 +395,7 @@ void Residents::leave(int number) {
   it.is_leaving = it.num_users > 0 || it.is_written;
   if (it.is_leaving) return;
   if (it.under_way) finish(number);
-  memory::take_memory(storage_of(it.flat));
+  memory::take_memory(storage_of(it.flat), it.away_text);
   live_ -= it.flat.numel();
   give_back(std::exchange(it.whole, at::Tensor()));
 }

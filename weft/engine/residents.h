@@ -11,7 +11,8 @@
 //
 // Written to (by an operator under NoGradGuard, the same on all ranks), a unit's own slice is taken from it again.
 //
-// Ownership: slices and what is gathered are ours; groups and buckets are borrowed. After our end parameters have no memory.
+// Ownership: slices and what is gathered are ours; groups and buckets are borrowed. After our end those parameters
+// have memory that were whole then; torch says of the others what became of them.
 // Threads: touches on any; the rest from one at a time. Failure: as Group, Error(kEnvironment) where memory is refused, Error(kBug)
 // for ranks that touch different units; behind an operator, which then reads zeros, at the next check().
 #pragma once
@@ -74,9 +75,10 @@ class Residents {
 
  private:
   struct Unit {
-    at::Tensor flat;   // whose storage the model's parameters share
-    at::Tensor slice;  // this rank's part
-    at::Tensor whole;  // undefined: not there, and not on its way
+    at::Tensor flat;        // whose storage the model's parameters share
+    at::Tensor slice;       // this rank's part
+    at::Tensor whole;       // undefined: not there, and not on its way
+    std::string away_text;  // what torch says to whoever looks for it then
     bool persistent = false;
     bool under_way = false;
     bool is_leaving = false;  // as soon as nobody uses it
@@ -123,6 +125,8 @@ class Residents {
   at::Tensor memory_for(const Unit& unit);
   void give_back(at::Tensor memory);
   std::string name_of(int number) const;
+  std::string away_text(int number) const;
+  std::string gone_text(int number) const;
 
   const std::vector<comm::Group*> lanes_;
   comm::Group& group_;  // the first of them

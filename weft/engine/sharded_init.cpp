@@ -17,6 +17,13 @@
 #include "weft/memory/loose_storage.h"
 
 namespace weft::engine {
+namespace {
+
+const std::string kCutText =
+    "weft: of a tensor that was built in a ShardedInit this rank has a part; it is whole only while an operator uses "
+    "it";
+
+}  // namespace
 
 // The tensors of one scope. Whoever looks for a storage looks in all nurseries of the process, so the lock of what is there is not
 // held while ranks wait for each other: they may be threads.
@@ -29,7 +36,8 @@ class Nursery {
     const std::scoped_lock lock(mutex_);
     c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
     const auto bytes = static_cast<int64_t>(storage->nbytes());
-    if (bytes < options_.smallest_bytes || storage->data() == nullptr || children_.contains(storage)) return;
+    if (bytes < options_.smallest_bytes || children_.contains(storage)) return;
+    if (storage->_mutable_data_ptr_no_checks().get() == nullptr) return;
     children_.emplace(storage,
                       Child{.storage = tensor.storage().getWeakStorageImpl(), .bytes = bytes, .last_use = ++num_uses_});
     whole_ += bytes;
@@ -130,7 +138,7 @@ class Nursery {
         child.slice = at::empty({slice_bytes(child)}, at::TensorOptions().dtype(at::kByte).device(alive->device()));
       // It may have been written to since it was cut before.
       child.slice.narrow(0, 0, count).copy_(memory::bytes_of(*alive, first, count));
-      memory::take_memory(*alive);
+      memory::take_memory(*alive, kCutText);
     }
     child.is_whole = false;
     whole_ -= child.bytes;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "weft/base/check.h"
@@ -13,6 +14,9 @@
 
 namespace weft::memory {
 namespace {
+
+// What torch says to whoever wants a pointer.
+const std::string kNoGradients = "weft: there are no gradients between step() and the next backward()";
 
 c10::StorageImpl& storage_of(const at::Tensor& flat) { return *flat.storage().unsafeGetStorageImpl(); }
 
@@ -47,7 +51,7 @@ FlatBuckets::FlatBuckets(const plan::Plan& plan, std::vector<at::Tensor> paramet
     if (bucket.frozen) continue;
     gradients_.push_back(next_gradients(bucket, scalar_type(gradient_dtype(plan.options, bucket)), options));
     if (!options.gradients_come_and_go) continue;
-    take_memory(storage_of(gradients_.back()));
+    take_memory(storage_of(gradients_.back()), kNoGradients);
     is_away_.push_back(true);
   }
 }
@@ -111,7 +115,8 @@ bool FlatBuckets::lies_in(const at::Tensor& tensor, const std::vector<at::Tensor
   if (place.num_elements == 0) return tensor.defined();
   if (!tensor.defined() || tensor.is_sparse() || !tensor.is_contiguous()) return false;
   const auto& flat = flats[static_cast<size_t>(layout_.home(parameter).bucket)];
-  return tensor.storage().is_alias_of(flat.storage()) && tensor.storage_offset() == flat.storage_offset() + place.begin;
+  return tensor.storage().unsafeGetStorageImpl() == flat.storage().unsafeGetStorageImpl() &&
+         tensor.storage_offset() == flat.storage_offset() + place.begin;
 }
 
 bool FlatBuckets::holds_parameter(int parameter) const {
@@ -152,7 +157,7 @@ void FlatBuckets::forget_gradients() {
 void FlatBuckets::forget_gradients(int bucket) {
   for (const auto& place : layout_.bucket(bucket).places) model_gradient(place.parameter).reset();
   if (is_away_.empty() || is_away_[static_cast<size_t>(bucket)]) return;
-  take_memory(storage_of(gradients(bucket)));
+  take_memory(storage_of(gradients(bucket)), kNoGradients);
   is_away_[static_cast<size_t>(bucket)] = true;
 }
 
