@@ -148,6 +148,13 @@ plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group
     refuse("master weights in bf16 need kernels that torch does not have", cat("the model is on ", device.str()),
            "leave \"bf16_master_weights_and_grads\" out");
   }
+  // Inside one host every gather stays there already.
+  if (config.zero_optimization.stage == 3 && config.zero_optimization.zero_hpz_partition_size > 1 &&
+      group.world() > 1 && !group.one_sided()) {
+    refuse("this version of weft keeps no second copy of parameters inside a host",
+           cat("\"zero_hpz_partition_size\": ", config.zero_optimization.zero_hpz_partition_size),
+           "leave \"zero_hpz_partition_size\" out");
+  }
   plan::PlanOptions out = plan::options_from(config, group.world());
   // A device's own links reduce and send back in one go; sharing the update out would only add a second call.
   if (!device.is_cpu()) out.shard_update = false;
