@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "weft/comm/c10d/gloo_group.h"
 #include "weft/comm/wrapped_group.h"
 
 namespace weft {
@@ -43,26 +44,45 @@ struct NetRun {
 struct NetTraining {
   int size = 2;
   bool over_network = false;
-  std::string more;  // of the config
+  bool over_gloo = false;  // a network in earnest
+  std::string more;        // of the config
   int num_steps = 4;
   int64_t accumulation = 1;
   // Called on every rank before each step.
   std::function<void(const Net& net, int64_t step)> before_step = {};
+  bool with_sgd = false;  // lr 0.001, instead of AdamW
 };
+
+inline config::Resolved settings_of(const NetTraining& how) {
+  config::Resolved out = settings(how.size, how.accumulation, how.more);
+  if (!how.with_sgd) return out;
+  const std::string text =
+      R"({"train_batch_size": 1, "optimizer": {"type": "SGD", "params": {"lr": 0.001, "weight_decay": 0.01}}})";
+  auto reading = config::read_config(config::parse_document(std::make_shared<config::Source>("sgd.json", text)),
+                                     {{"world", config::int_fact(1, "the test")}});
+  out.optimizer = std::move(reading.resolved.optimizer);
+  return out;
+}
+
+inline std::shared_ptr<comm::Group> gloo_group(const comm::Store& store, int rank, int size) {
+  return comm::make_gloo_group({"world", rank, size, kDeadlineS * test::kSlowdown}, store, Deadline::after(30.0));
+}
 
 inline NetRun train_net(const std::function<Net()>& make, const NetTraining& how) {
   NetRun out;
   const std::string run = fresh_run();
+  const comm::Store store = comm::Store::in_process();
   test::run_ranks_as_threads(how.size, [&](test::RankContext& ctx) {
     World here = world(run, ctx.rank(), how.size);
     if (how.over_network) here.group = std::make_shared<AsOverANetwork>(here.group);
+    if (how.over_gloo) here.group = gloo_group(store, ctx.rank(), how.size);
     const Net net = make();
     EngineOptions options;
     for (const auto& group : net.together) {
       options.together.emplace_back();
       for (const size_t parameter : group) options.together.back().push_back(net.parameters[parameter]);
     }
-    Engine engine(net.tensors(), settings(how.size, how.accumulation, how.more), here, options);
+    Engine engine(net.tensors(), settings_of(how), here, options);
     for (int64_t i = 0; i < how.num_steps * how.accumulation; ++i) {
       if (how.before_step && i % how.accumulation == 0) how.before_step(net, i / how.accumulation);
       const at::Tensor loss = net.loss(net, i * how.size + ctx.rank());
