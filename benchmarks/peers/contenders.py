@@ -144,7 +144,12 @@ def run_round(place: Place, contender: Contender, o: argparse.Namespace, init: p
     worlds = range(place.ranks) if contender.apart else [0]
     folders = [folder / f"world{i}" for i in worlds]
     running = [start(place, contender, o, init, folders[i], i if contender.alone else None) for i in worlds]
-    outputs = [one.communicate(timeout=LIMIT_S)[0] for one in running]
+    try:
+        outputs = [one.communicate(timeout=LIMIT_S)[0] for one in running]
+    except subprocess.TimeoutExpired:
+        for one in running:
+            one.terminate()  # a launcher takes its ranks along
+        raise SystemExit(f"{contender.name} did not end within {LIMIT_S} s") from None
     for one, output in zip(running, outputs):
         if one.returncode != 0:
             raise RoundFailed(contender, one.returncode, output)
