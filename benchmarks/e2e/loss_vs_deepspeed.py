@@ -112,7 +112,8 @@ def line_of(name: str, row: dict) -> str:
         return f"| {name} | weft refuses: {row['refused']} | | | | no |"
     skips = scales = "-"
     if "same_skips" in row:
-        skips = numbers(row["deepspeed_skipped"]) + (", the same" if row["same_skips"] else f"; weft {numbers(row['weft_skipped'])}")
+        ours, theirs = row["weft_skipped"], row["deepspeed_skipped"]
+        skips = f"{numbers(theirs)}, the same" if row["same_skips"] else f"{len(theirs)}; weft {len(ours)}; the first {first_difference(ours, theirs) - 1} the same"
         scales = "the same at every step" if row["scale_differs_at"] is None else f"differ from step {row['scale_differs_at']} on"
     bits = ", equal bit for bit" if row["same_bits"] else ""
     return f"| {name} | {row['largest']:.4%} at step {row['largest_at']}{bits} | {row['last']:.4%} | {skips} | {scales} | {'yes' if fine(row) else 'no'} |"
