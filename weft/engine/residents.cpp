@@ -88,16 +88,20 @@ Residents::~Residents() {
 void Residents::cut(memory::FlatBuckets& buckets, int bucket) {
   Unit& it = unit(bucket);
   it.persistent = plan_.layout.bucket(bucket).persistent;
+  it.flat = buckets.parameters(bucket);
+  const at::Tensor memory = at::empty({it.flat.numel()}, it.flat.options());
+  memory::give_memory(storage_of(it.flat), memory);
   buckets.fill(bucket);
   buckets.lay_in(bucket);
-  it.flat = buckets.parameters(bucket);
   const at::Tensor own = memory::slice_of(it.flat, group_.rank(), group_.world());
   it.slice = allocate_on(group_, it.flat.device(), own.numel(), it.flat.scalar_type());
   it.slice.copy_(own);
-  if (it.persistent) it.whole = it.flat.clone();
   it.away_text = away_text(bucket);
-  it.persistent ? memory::give_memory(storage_of(it.flat), it.whole)
-                : memory::take_memory(storage_of(it.flat), it.away_text);
+  if (it.persistent) {
+    it.whole = memory;
+  } else {
+    memory::take_memory(storage_of(it.flat), it.away_text);
+  }
 }
 
 std::string Residents::name_of(int number) const {

@@ -15,6 +15,7 @@
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/engine/agree.h"
+#include "weft/engine/loose_storage.h"
 #include "weft/engine/settings.h"
 #include "weft/engine/sharded_init.h"
 #include "weft/monitor/span.h"
@@ -220,9 +221,9 @@ void Training::make_buckets() {
       return world_.group->allocate_common(count, type);
     };
   } else if (gathers_touched()) {
-    // Pages that are there only from fill() on: the buckets take turns.
+    // Each has memory while it is filled, one after the other.
     memory.allocate_parameters = [this](int64_t count, at::ScalarType type) {
-      return at::empty({count}, at::TensorOptions().dtype(type).device(device_));
+      return without_memory(count, type, device_);
     };
   } else if (is_sharded()) {
     memory.allocate_parameters = allocate;

@@ -23,6 +23,11 @@ void explain_no_more(Storage& storage) {
 
 }  // namespace
 
+at::Tensor without_memory(int64_t count, at::ScalarType type, at::Device device) {
+  const auto options = at::TensorOptions().dtype(type).device(device);
+  return at::for_blob(nullptr, {count}).options(options).target_device(device).make_tensor();
+}
+
 void give_memory(c10::StorageImpl& storage, at::Tensor memory) {
   WEFT_CHECK_GE(memory.nbytes(), storage.nbytes());
   explain_no_more(storage);

@@ -11,6 +11,9 @@
 
 namespace weft::memory {
 
+// A flat tensor that has no memory yet.
+at::Tensor without_memory(int64_t count, at::ScalarType type, at::Device device);
+
 // The storage begins where `memory` begins. Requires: at least as many bytes.
 void give_memory(c10::StorageImpl& storage, at::Tensor memory);
 // `why`: what whoever asks for a pointer is told meanwhile.
