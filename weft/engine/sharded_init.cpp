@@ -97,9 +97,15 @@ class Nursery {
     const std::scoped_lock lock(mutex_);
     return peak_;
   }
-  void fail(std::exception_ptr error) {
+  // The operator that needs it runs all the same; what torch then says should be the cause.
+  void fail(const void* storage, const std::exception& error) {
     const std::scoped_lock lock(mutex_);
-    if (!failure_) failure_ = std::move(error);
+    if (!failure_) failure_ = std::current_exception();
+    const auto found = children_.find(storage);
+    const auto alive = found == children_.end() ? c10::intrusive_ptr<c10::StorageImpl>() : found->second.storage.lock();
+    if (alive && !found->second.is_whole)
+      take_memory(*alive,
+                  cat("weft: a tensor that was built in a ShardedInit could not be made whole: ", error.what()));
   }
   void rethrow() {
     const std::scoped_lock lock(mutex_);
@@ -239,8 +245,8 @@ class Nurseries {
         touched->held.emplace_back(nursery, storage);
         try {
           nursery->hold(storage);
-        } catch (...) {
-          nursery->fail(std::current_exception());
+        } catch (const std::exception& error) {
+          nursery->fail(storage, error);
         }
       });
     }
