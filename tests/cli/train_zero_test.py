@@ -113,6 +113,44 @@ def test_stage_three_is_saved_and_resumed_in_another(weft, tmp_path):
         assert bits(name, 12, "--save", name, "--resume")[-6:] == whole[6:]
 
 
+def test_weights_of_stage_three_are_read_by_python_and_back(weft, tmp_path):
+    """The same files from every stage and transport, and a run that starts from them in pieces, as Hugging Face has them."""
+    from safetensors.torch import load_file, save_file
+
+    zero, ours = THIRD["tight"]
+    configs = {"second": config("bf16", 1, {"stage": 2}, ours), "third": config("bf16", 1, {"stage": 3, **zero}, ours),
+               "network": config("bf16", 1, {"stage": 3, **zero}, {"transport": "gloo"})}
+
+    def run(name: str, *more: str) -> dict:
+        (tmp_path / f"{name}.json").write_text(json.dumps(configs[name]))
+        done = weft("train", "-n", "2", *"--dim 16 --layers 1 --heads 2 --seq 8 --micro-batch 1 --vocab 64 --threads 1 --data random --tied".split(),
+                    "--steps", "4", "--config", f"{name}.json", "--json", "-", *more)
+        assert done.code == 0, done.err
+        return json.loads(done.out)
+
+    for name in configs:
+        run(name, "--export", f"{name}.safetensors")
+        run(name, "--export", f"{name}_folder")
+    weights = load_file(tmp_path / "second.safetensors")
+    assert sum(tensor.numel() for tensor in weights.values()) == run("second")["params"]
+    for name in configs:
+        for path in (f"{name}.safetensors", f"{name}_folder/model.safetensors"):
+            other = load_file(tmp_path / path)
+            assert other.keys() == weights.keys() and all(other[key].equal(weights[key]) for key in weights), path
+
+    (tmp_path / "pieces").mkdir()
+    names = sorted(weights)
+    index = {"metadata": {"total_size": 0}, "weight_map": {key: f"model-{i % 3 + 1:05}-of-00003.safetensors" for i, key in enumerate(names)}}
+    for i in range(3):
+        save_file({key: weights[key].contiguous() for key in names[i::3]}, tmp_path / "pieces" / f"model-{i + 1:05}-of-00003.safetensors",
+                  metadata={"format": "pt"})
+    (tmp_path / "pieces" / "model.safetensors.index.json").write_text(json.dumps(index))
+    from_file = run("second", "--init", "second.safetensors")["loss_bits"]
+    assert from_file != run("second")["loss_bits"]
+    for name in configs:
+        assert run(name, "--init", "pieces")["loss_bits"] == from_file
+
+
 # Large enough that padding, which what is sent includes, is below one in a hundred.
 LARGER = "--dim 64 --layers 1 --heads 2 --seq 8 --micro-batch 1 --vocab 256"
 

@@ -28,6 +28,8 @@
 #include "weft/engine/agree.h"
 #include "weft/engine/engine.h"
 #include "weft/engine/gradients_lost.h"
+#include "weft/engine/model_loading.h"
+#include "weft/engine/sharded_init.h"
 #include "weft/monitor/progress.h"
 #include "weft/monitor/run_record.h"
 #include "weft/monitor/span.h"
@@ -136,7 +138,9 @@ void check_folder_of(const std::string& path, const std::string& flag) {
                                   .fix = cat("mkdir -p ", folder_of(path))});
 }
 
-examples::Gpt seeded_model(const TrainOptions& o) {
+// In stage 3 no rank has the whole model, from the first layer on.
+examples::Gpt seeded_model(const TrainOptions& o, const config::Resolved& config, const World& world) {
+  const ShardedInit scope(config, world);
   at::manual_seed(static_cast<uint64_t>(o.seed));
   return examples::Gpt(shape_of(o));
 }
@@ -154,17 +158,14 @@ Training::Training(const TrainOptions& options)
       world_(init(init_options(config_, options.device == "cpu" ? at::kCPU : at::kCUDA))),
       device_(device_of(options, world_)),
       data_(open_train_data(options, config_.train_micro_batch_size_per_gpu)),
-      model_(seeded_model(options)),
+      model_(seeded_model(options, config_, world_)),
       threads_(use_threads(options, world_)),
       staging_(at::empty({config_.train_micro_batch_size_per_gpu, options.seq + 1}, at::kLong)) {
   if (world_.size > 1) set_log_rank(world_.rank);
   check_folder_of(o_.json_path, "--json");
   check_folder_of(o_.export_path, "--export");
-  model_.to(device_);
-  if (!o_.init_path.empty()) {
-    const auto file = checkpoint::read_safetensors(Env::posix(), o_.init_path);
-    load_into(file, parameters_of(model_), o_.init_path);
-  }
+  if (!device_.is_cpu()) model_.to(device_);
+  if (!o_.init_path.empty()) load_weights(model_, o_.init_path);
   engine_.emplace(engine::tensors_of(model_), config_, world_);
   if (!o_.save_folder.empty()) open_store(o_.save_folder);
   if (o_.resume) restore();
@@ -345,8 +346,10 @@ void Training::train_steps() {
   }
 }
 
+// In stage 3 on all ranks: they may have to gather parameters together.
 std::optional<double> Training::held_out_loss() {
-  if (!data_->held_out || record_.num_steps() == 0 || !leads()) return std::nullopt;
+  if (!data_->held_out || record_.num_steps() == 0) return std::nullopt;
+  if (!leads() && config_.zero_optimization.stage < 3) return std::nullopt;
   const at::NoGradGuard no_grad;
   double sum = 0;
   for (int64_t i = 0; i < kHeldOutBatches; ++i) sum += loss_of(batch(*data_->held_out, i, 0)).item<double>();
