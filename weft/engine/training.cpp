@@ -15,9 +15,9 @@
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/engine/agree.h"
-#include "weft/engine/loose_storage.h"
 #include "weft/engine/settings.h"
 #include "weft/engine/sharded_init.h"
+#include "weft/memory/loose_storage.h"
 #include "weft/monitor/span.h"
 
 namespace weft::engine {
@@ -223,7 +223,7 @@ void Training::make_buckets() {
   } else if (gathers_touched()) {
     // Each has memory while it is filled, one after the other.
     memory.allocate_parameters = [this](int64_t count, at::ScalarType type) {
-      return without_memory(count, type, device_);
+      return memory::without_memory(count, type, device_);
     };
   } else if (is_sharded()) {
     memory.allocate_parameters = allocate;
