@@ -104,8 +104,8 @@ class Nursery {
     const auto found = children_.find(storage);
     const auto alive = found == children_.end() ? c10::intrusive_ptr<c10::StorageImpl>() : found->second.storage.lock();
     if (alive && !found->second.is_whole)
-      take_memory(*alive,
-                  cat("weft: a tensor that was built in a ShardedInit could not be made whole: ", error.what()));
+      memory::take_memory(
+          *alive, cat("weft: a tensor that was built in a ShardedInit could not be made whole: ", error.what()));
   }
   void rethrow() {
     const std::scoped_lock lock(mutex_);
