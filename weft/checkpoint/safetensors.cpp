@@ -11,26 +11,12 @@
 #include "weft/base/error.h"
 #include "weft/base/hash.h"
 #include "weft/base/text.h"
+#include "weft/checkpoint/dtypes.h"
 
 namespace weft::checkpoint {
 namespace {
 
 constexpr const char* kHashKey = "weft.xxh3_128";
-
-// On-disk: the names are the format's own, never change them.
-constexpr std::pair<const char*, at::ScalarType> kDtypes[] = {
-    {"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16}, {"I64", at::kLong},
-    {"I32", at::kInt},    {"I16", at::kShort}, {"I8", at::kChar},  {"U8", at::kByte},       {"BOOL", at::kBool}};
-
-const char* name_of(at::ScalarType type, const std::string& tensor) {
-  for (const auto& [name, dtype] : kDtypes) {
-    if (dtype == type) return name;
-  }
-  throw Error(ErrorKind::kInput, {.title = "a tensor has a dtype that safetensors cannot hold",
-                                  .what = cat("tensor '", tensor, "' is ", c10::toString(type)),
-                                  .where = "",
-                                  .fix = "convert it first"});
-}
 
 at::Tensor on_cpu(const at::Tensor& tensor) { return tensor.detach().cpu().contiguous(); }
 
@@ -50,7 +36,7 @@ SafetensorsHeader plan_header(const std::vector<TensorSpec>& specs,
     const uint64_t begin = header.data_bytes;
     header.data_bytes += bytes_of_spec(spec);
     header.tensors.push_back({.name = spec.name,
-                              .dtype = name_of(spec.type, spec.name),
+                              .dtype = dtype_name(spec.type, spec.name),
                               .shape = spec.shape,
                               .begin = begin,
                               .end = header.data_bytes});
@@ -101,12 +87,6 @@ void write_safetensors(Env& env, const std::string& path, const NamedTensors& te
   });
 }
 
-at::ScalarType scalar_type(const std::string& dtype) {
-  const auto* found = std::ranges::find_if(kDtypes, [&](const auto& pair) { return dtype == pair.first; });
-  WEFT_CHECK(found != std::end(kDtypes));  // the header parser knows the same names
-  return found->second;
-}
-
 SafetensorsHeader read_header(File& file) {
   const uint64_t file_bytes = file.size();
   std::string head(8, '\0');
@@ -121,7 +101,7 @@ TensorFile read_safetensors(Env& env, const std::string& path) {
   const auto header = read_header(*file);
   TensorFile out{.tensors = {}, .metadata = header.metadata};
   for (const auto& entry : header.tensors) {
-    auto tensor = at::empty(entry.shape, at::TensorOptions().dtype(scalar_type(entry.dtype)));
+    auto tensor = at::empty(entry.shape, at::TensorOptions().dtype(dtype_of(entry.dtype)));
     file->read_at(header.data_begin + entry.begin,
                   {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()});
     out.tensors.emplace(entry.name, std::move(tensor));

@@ -8,6 +8,7 @@
 #include "weft/base/check.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/checkpoint/dtypes.h"
 #include "weft/checkpoint/model_files.h"
 #include "weft/checkpoint/safetensors.h"
 
@@ -74,7 +75,7 @@ const TensorEntry* WeightFiles::find(const std::string& name) const {
 
 at::Tensor WeightFiles::read(const std::string& name, int64_t first, int64_t count) {
   const Place& place = places_.at(name);
-  at::Tensor out = at::empty({count}, at::TensorOptions().dtype(scalar_type(place.entry.dtype)));
+  at::Tensor out = at::empty({count}, at::TensorOptions().dtype(dtype_of(place.entry.dtype)));
   const auto width = static_cast<uint64_t>(out.element_size());
   const uint64_t begin = place.entry.begin + static_cast<uint64_t>(first) * width;
   WEFT_CHECK_LE(begin + out.nbytes(), place.entry.end);

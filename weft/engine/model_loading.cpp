@@ -12,7 +12,7 @@
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
-#include "weft/checkpoint/safetensors.h"
+#include "weft/checkpoint/dtypes.h"
 #include "weft/checkpoint/weight_files.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/live_engines.h"
@@ -75,7 +75,7 @@ class Matching {
     if (entry->shape != tensor.sizes().vec()) {
       problems_.push_back(cat("'", name, "' is ", plan::shape_text(entry->shape), ", the model wants ",
                               plan::shape_text(tensor.sizes().vec())));
-    } else if (!fits(checkpoint::scalar_type(entry->dtype), tensor.scalar_type())) {
+    } else if (!fits(checkpoint::dtype_of(entry->dtype), tensor.scalar_type())) {
       problems_.push_back(
           cat("'", name, "' is ", entry->dtype, ", the model wants ", c10::toString(tensor.scalar_type())));
     }
