@@ -44,6 +44,16 @@ EngineStateBytes Engine::state_bytes() const { return it_->state_bytes(); }
 engine::NamedTensors Engine::optimizer_state() { return it_->optimizer_state(); }
 void Engine::set_optimizer_state(const engine::NamedTensors& state) { it_->set_optimizer_state(state); }
 
+SaveReport Engine::save_checkpoint(const std::string& folder, const SaveOptions& options) {
+  return it_->checkpoints().save(folder, options);
+}
+void Engine::wait_for_checkpoint() { it_->checkpoints().wait(); }
+CheckpointTotals Engine::checkpoint_totals() const { return it_->checkpoints().totals(); }
+std::optional<LoadedCheckpoint> Engine::load_checkpoint(const std::string& folder,
+                                                        const LoadCheckpointOptions& options) {
+  return it_->checkpoints().load(folder, options);
+}
+
 at::Tensor Engine::full_param(const at::Tensor& parameter) { return it_->full_param(parameter); }
 at::Tensor Engine::full_grad(const at::Tensor& parameter) { return it_->full_grad(parameter); }
 at::Tensor Engine::full_state(const at::Tensor& parameter, const std::string& kind) {

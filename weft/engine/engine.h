@@ -30,6 +30,7 @@
 #include "weft/config/resolved.h"
 #include "weft/data/shard.h"
 #include "weft/engine/autocast.h"
+#include "weft/engine/checkpointing.h"
 #include "weft/engine/model_saving.h"
 #include "weft/engine/model_tensors.h"
 #include "weft/engine/param_groups.h"
@@ -185,6 +186,19 @@ class Engine {
   void save_weights(const std::string& path, const SaveModelOptions& options = {});
   // The same into a folder; false, and nothing is written, in stage 3 without "stage3_gather_16bit_weights_on_model_save".
   bool save_16bit_model(const std::string& folder, const SaveModelOptions& options = {});
+
+  // Saves the training as step global_steps() of the store in `folder`: parameters, optimizer, buffers, random numbers, schedule, loss
+  // scale. All ranks call it, after a step() that updated. Returns when the state is copied; what is then written may fail, which
+  // the log and wait_for_checkpoint() say, and which leaves older steps as they are. Throws, on all ranks, where a save
+  // cannot begin: no room, a folder that another run writes to.
+  SaveReport save_checkpoint(const std::string& folder, const SaveOptions& options = {});
+  // Until the save under way is committed; throws on all ranks if it was not. All ranks call it.
+  void wait_for_checkpoint();
+  CheckpointTotals checkpoint_totals() const;
+  // Takes the newest step that is whole, whatever ranks, stage and buckets saved it, each rank reading only what it needs. A damaged one
+  // is named in the log, and the one before it is taken. Nothing where there is no step. All ranks call it. Throws where a
+  // step is of another model, and where there are steps and none is whole; after the latter the engine is dead.
+  std::optional<LoadedCheckpoint> load_checkpoint(const std::string& folder, const LoadCheckpointOptions& options = {});
 
  private:
   std::unique_ptr<engine::Training> it_;

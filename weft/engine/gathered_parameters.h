@@ -21,7 +21,7 @@
 // nothing it wrote is kept; where the ranks share one memory that cannot be undone, and the engine goes no further. Below stage 3 it is
 // a write like any other. DeepSpeed forgets such writes without a word.
 //
-// A collective at both ends. step() is refused while a guard lives, backward() while one with a modifier_rank does.
+// A collective at both ends. step() and checkpoints are refused while a guard lives, backward() while one with a modifier_rank does.
 // Threads: as Engine, whose calls these are. Failure: Error(kBug) on every rank where ranks name different parameters; what the
 // broadcast throws. The destructor throws where no other exception is on its way.
 #pragma once

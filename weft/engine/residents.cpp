@@ -492,15 +492,28 @@ void Residents::before_update() {
   remember();
 }
 
-void Residents::after_update() {
+// Frozen ones have not changed.
+void Residents::after_update() { begin_step(plan_.layout.num_gradient_buckets); }
+void Residents::after_load() { begin_step(static_cast<int>(units_.size())); }
+
+void Residents::begin_step(int num_changed) {
   const std::scoped_lock lock(mutex_);
   const at::NoGradGuard no_grad;
   if (one_sided_) meet(group_, totals_);
-  // In the order in which forward needs them; frozen ones have not changed.
-  for (int number = plan_.layout.num_gradient_buckets - 1; number >= 0; --number) {
+  // In the order in which forward needs them.
+  for (int number = num_changed - 1; number >= 0; --number) {
     if (unit(number).persistent) start(number);
   }
   if (way_ >= 0) advance(plan::kBeforeFirst);
+}
+
+void Residents::take_written() {
+  check();
+  const std::scoped_lock lock(mutex_);
+  if (one_sided_) meet(group_, totals_);
+  for (Unit& it : units_) {
+    if (it.is_written) take_slice_again(it);
+  }
 }
 
 void Residents::hold_all() {

@@ -48,6 +48,10 @@ class Residents {
   void before_update();
   // The slices are new.
   void after_update();
+  // They are, those of frozen parameters too.
+  void after_load();
+  // All ranks have written what they write: slices are up to date.
+  void take_written();
   // Makes all parameters whole until the next update, whatever the limits say. A collective.
   void hold_all();
   // And forever: parameters have memory of their own from here on, and nobody watches them.
@@ -121,6 +125,7 @@ class Residents {
   void leave(int number);
   void make_room(int64_t elements);
   void take_slice_again(Unit& unit);
+  void begin_step(int num_changed);
   void give_zeros(int number);
   at::Tensor memory_for(const Unit& unit);
   void give_back(at::Tensor memory);

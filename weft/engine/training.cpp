@@ -74,7 +74,8 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
       look_again_(std::move(options.look_again)),
       groups_(std::move(options.groups)),
       device_(device_of(model_)),
-      updater_(config_, std::move(options.optimizer)) {
+      updater_(config_, std::move(options.optimizer)),
+      checkpoints_(*this, Env::posix()) {
   check_supported(config_);
   const plan::ParameterTable table = table_of(model_);
   check_types(table, config_);
@@ -106,7 +107,9 @@ void Training::watch_gradients() {
   hooks_ = std::make_unique<GradientHooks>(std::move(watched), [this](int parameter) { reducer_->note(parameter); });
 }
 
-Training::~Training() = default;
+Training::~Training() {
+  if (!dead_.empty()) checkpoints_.hurry();
+}
 
 ParameterGroups Training::sorted_groups() const {
   const auto base = has_user_optimizer_ ? optim::UpdateSettings() : optim::read_optimizer(config_.optimizer);

@@ -11,7 +11,9 @@
 #include <optional>
 #include <string>
 
+#include "weft/checkpoint/live_slices.h"
 #include "weft/engine/bucket_tuning.h"
+#include "weft/engine/checkpoints.h"
 #include "weft/engine/checks.h"
 #include "weft/engine/engine.h"
 #include "weft/engine/gathering.h"
@@ -24,6 +26,11 @@
 #include "weft/plan/agreement.h"
 
 namespace weft::engine {
+
+enum class StateOf {
+  kShare,  // what this rank writes: all ranks' together are everything, once
+  kOwn,    // all that this rank has
+};
 
 class Training {
  public:
@@ -78,6 +85,26 @@ class Training {
   int owner_of(const at::Tensor& parameter) const;
   // Gone when the engine is.
   std::weak_ptr<const void> life() const { return life_; }
+
+  // What a checkpoint holds: in training_state.cpp. Parameters and optimizer state, live; nothing without elements.
+  std::vector<checkpoint::LiveSlice> state_slices(StateOf of);
+  // All ranks' together.
+  checkpoint::Shapes state_shapes();
+  const ModelTensors& model() const { return model_; }
+  // Of this rank alone: its random numbers, and the state of an optimizer of the user's own.
+  NamedTensors own_bytes();
+  std::vector<std::string> random_kinds() const;
+  // `is_mine`: or of another rank, to begin from with numbers of this rank's own.
+  void set_random_state(const std::string& where, const at::Tensor& state, bool is_mine);
+  std::string saved_numbers();
+  void set_saved_numbers(const std::string& text);
+  plan::Description description() const;
+  bool has_user_optimizer() const { return has_user_optimizer_; }
+  // Collectives, around reading or writing those tensors.
+  void before_save();
+  void before_load();
+  void after_load(bool is_whole);
+  Checkpoints& checkpoints() { return checkpoints_; }
 
  private:
   // One parameter that guards stand around.
@@ -144,6 +171,11 @@ class Training {
   void write_parameter(int number, const at::Tensor& value);
   void meet_around_writes();
 
+  std::vector<Part> parts_for(int bucket, StateOf of) const;
+  void add_slices(std::vector<checkpoint::LiveSlice>& out, const std::string& prefix, int bucket, const Pieces& pieces,
+                  StateOf of) const;
+  void add_loose(std::vector<checkpoint::LiveSlice>& out, StateOf of) const;
+
   int number_of(const at::Tensor& parameter) const;
   const Pieces& pieces_of(const FlatState& state, int parameter, const std::string& kind) const;
   void check_whole(int parameter, const at::Tensor& value) const;
@@ -188,6 +220,7 @@ class Training {
   std::string dead_;              // why; "": alive
   std::optional<Listed> listed_;  // once it is ready
   const std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
+  Checkpoints checkpoints_;  // last: its save ends before the rest goes
 };
 
 }  // namespace weft::engine

@@ -13,6 +13,7 @@
 #include "weft/base/text.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/gradients_lost.h"
+#include "weft/engine/state_names.h"
 #include "weft/monitor/span.h"
 #include "weft/optim/core/schedule_settings.h"
 
@@ -23,7 +24,11 @@ namespace {
 constexpr int kMaxSkippedInARow = 10;
 constexpr std::string_view kStep = "step", kLossScale = "loss_scale";
 
-std::string user_state_name(int rank, int world) { return cat("user_optimizer.rank_", rank, "_of_", world); }
+at::Tensor tensor_of(const std::string& bytes) {
+  const at::Tensor tensor = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
+  std::ranges::copy(bytes, static_cast<char*>(tensor.mutable_data_ptr()));
+  return tensor;
+}
 
 std::string slice_name(size_t bucket, size_t run) { return cat("bucket_", bucket, "_", run); }
 
@@ -262,7 +267,8 @@ NamedTensors Updater::counters() {
 
 void Updater::set_counters(const NamedTensors& state) {
   counters().front().second.copy_(find_state(state, std::string(kStep), 1));
-  if (!config_.fp16.enabled) return;
+  const auto has_scale = [](const auto& entry) { return entry.first == kLossScale; };
+  if (!config_.fp16.enabled || std::ranges::none_of(state, has_scale)) return;  // saved in another precision
   const at::Tensor saved = find_state(state, std::string(kLossScale), 4).to(at::kDouble).contiguous();
   const auto* const numbers = saved.const_data_ptr<double>();
   scaler_.restore({.scale = numbers[0],
@@ -276,10 +282,7 @@ NamedTensors Updater::user_state(comm::Group& group) {
   if (!user_) return out;
   const auto saved = exchange_texts(group, user_->save(), targets_.params.front().device());
   for (int rank = 0; rank < group.world(); ++rank) {
-    const std::string& bytes = saved[static_cast<size_t>(rank)];
-    const at::Tensor tensor = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
-    std::ranges::copy(bytes, static_cast<char*>(tensor.mutable_data_ptr()));
-    out.emplace_back(user_state_name(rank, group.world()), tensor);
+    out.emplace_back(user_state_name(rank, group.world()), tensor_of(saved[static_cast<size_t>(rank)]));
   }
   return out;
 }
@@ -295,9 +298,15 @@ void Updater::set_user_state(comm::Group& group, const NamedTensors& state) {
                  .where = "",
                  .fix = "load what was saved by as many ranks with this optimizer"});
   }
-  const at::Tensor bytes = found->second.cpu().contiguous();
-  const auto* const data = static_cast<const char*>(bytes.const_data_ptr());
-  user_->load({data, data + bytes.numel()});
+  set_user_bytes(found->second);
+}
+
+at::Tensor Updater::user_bytes() const { return tensor_of(user_->save()); }
+
+void Updater::set_user_bytes(const at::Tensor& bytes) {
+  const at::Tensor here = bytes.cpu().contiguous();
+  const auto* const data = static_cast<const char*>(here.const_data_ptr());
+  user_->load({data, data + here.numel()});
 }
 
 }  // namespace weft::engine

@@ -56,6 +56,7 @@ class Updater {
   void set_lrs(const std::vector<double>& lrs);
   double grad_norm() const { return norm_.value() / norm_scale_; }
   int64_t num_skipped() const { return num_skipped_ + (optimizer_ ? optimizer_->num_left_out() : 0); }
+  void set_num_skipped(int64_t count) { num_skipped_ += count - num_skipped(); }
 
   bool has_state() const { return user_ ? user_->has_state() : optimizer_.has_value(); }
   // By kind and bucket; makes it where there is none.
@@ -65,6 +66,9 @@ class Updater {
   void set_counters(const NamedTensors& state);
   // That of an optimizer of the user's own, of all ranks of the group, which all call it; else nothing.
   NamedTensors user_state(comm::Group& group);
+  // This rank's alone. Requires: there is one.
+  at::Tensor user_bytes() const;
+  void set_user_bytes(const at::Tensor& bytes);
   void set_user_state(comm::Group& group, const NamedTensors& state);
   int64_t state_bytes() const { return optimizer_ ? optimizer_->state_bytes() : 0; }
 

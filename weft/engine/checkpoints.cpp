@@ -1,0 +1,410 @@
+#include "weft/engine/checkpoints.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <exception>
+#include <random>
+#include <utility>
+
+#include "weft/base/clock.h"
+#include "weft/base/hash.h"
+#include "weft/base/log.h"
+#include "weft/base/text.h"
+#include "weft/base/units.h"
+#include "weft/engine/agree.h"
+#include "weft/engine/saved_numbers.h"
+#include "weft/engine/state_names.h"
+#include "weft/engine/training.h"
+
+namespace weft::engine {
+namespace {
+
+// Rounded up for what is not tensors: headers, the manifest, names in folders.
+constexpr uint64_t kOverheadBytes = 1 << 20;
+
+std::string new_id() {
+  std::random_device random;
+  return to_hex({.high = (uint64_t{random()} << 32) | random(), .low = (uint64_t{random()} << 32) | random()});
+}
+
+// Whole tensors, as slices.
+checkpoint::LiveSlice whole(std::string name, const at::Tensor& tensor) {
+  return {.tensor = std::move(name), .shape = tensor.sizes().vec(), .begin = 0, .values = tensor};
+}
+
+at::Tensor read_whole(checkpoint::StepReader& reader, const std::string& name, at::ScalarType type) {
+  const at::Tensor out = at::empty(reader.manifest().tensors.at(name).shape, type);
+  read_slices(reader, {whole(name, out)});
+  return out;
+}
+
+bool has(const checkpoint::Manifest& manifest, const std::string& name) { return manifest.tensors.contains(name); }
+
+std::string section(const checkpoint::Manifest& manifest, std::string_view name) {
+  const auto found = manifest.sections.find(std::string(name));
+  return found == manifest.sections.end() ? "" : found->second;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> out(1);
+  for (const char c : text) {
+    if (c == separator) {
+      out.emplace_back();
+    } else {
+      out.back() += c;
+    }
+  }
+  return out;
+}
+
+constexpr char kBetween = '\x1f';  // in no text of ours
+
+// "what it was" and the rest of an Error, so that another rank can throw it too.
+std::string pack(const Error& error) {
+  const ErrorText& text = error.text();
+  return cat(static_cast<int>(error.kind()), kBetween, text.title, kBetween, text.what, kBetween, text.where, kBetween,
+             text.fix);
+}
+
+Error unpack(const std::string& packed, int rank) {
+  std::vector<std::string> parts = split(packed, kBetween);
+  parts.resize(5);
+  const auto kind = parts[0] == "0" ? ErrorKind::kInput : parts[0] == "1" ? ErrorKind::kEnvironment : ErrorKind::kBug;
+  return {kind, {.title = parts[1], .what = parts[2], .where = cat(parts[3], " (rank ", rank, ")"), .fix = parts[4]}};
+}
+
+Error as_error(const std::exception& error) {
+  return {ErrorKind::kEnvironment, {.title = "the checkpoint could not be saved", .what = error.what()}};
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(Training& training, Env& env) : training_(training), env_(env) {}
+
+Checkpoints::~Checkpoints() {
+  if (std::uncaught_exceptions() > 0) hurry();
+  if (writer_.joinable()) writer_.join();
+}
+
+// --- Saving ----------------------------------------------------------------------------------------------------------
+
+// What a rank says before a save begins.
+struct Checkpoints::Start {
+  uint64_t bytes = 0;
+  uint64_t free_bytes = 0;    // rank 0's: the store's disk
+  std::string id = "-";       // rank 0's: of this save
+  std::string buffers = "-";  // the hash of its buffers
+};
+
+double Checkpoints::finish_previous() {
+  const Stopwatch watch;
+  if (!writer_.joinable()) return 0;
+  writer_.join();
+  ++totals_.num_saves;
+  totals_.num_failed += problem_ ? 1 : 0;
+  totals_.write_s += wrote_s_;
+  return watch.elapsed_s();
+}
+
+Checkpoints::Start Checkpoints::prepare(const std::string& folder) {
+  Start out;
+  slices_ = training_.state_slices(StateOf::kShare);
+  for (auto& [name, tensor] : training_.own_bytes()) slices_.push_back(whole(name, tensor));
+  Hasher hasher;
+  for (const auto& [name, tensor] : training_.model().buffers) {
+    const at::Tensor here = tensor.detach().cpu().contiguous();
+    hasher.update({static_cast<const std::byte*>(here.const_data_ptr()), here.nbytes()});
+  }
+  out.buffers = to_hex(hasher.finish());
+  if (training_.world().rank == 0) {
+    for (auto& [name, tensor] : training_.updater().counters())
+      slices_.push_back(whole(cat(kCounterPrefix, name), tensor));
+    if (locked_folder_ != folder) {
+      lock_.reset();
+      lock_.emplace(env_, folder);
+      locked_folder_ = folder;
+    }
+    out.free_bytes = env_.free_bytes(folder);
+    out.id = new_id();
+  }
+  to_save(slices_);  // refuses types that cannot be saved
+  out.bytes = total_bytes(slices_);
+  return out;
+}
+
+// All ranks begin, or none does.
+std::vector<Checkpoints::Start> Checkpoints::meet(const Start& mine, const std::optional<Error>& problem) {
+  const std::string text =
+      problem ? cat("!", pack(*problem)) : cat(mine.bytes, " ", mine.free_bytes, " ", mine.id, " ", mine.buffers);
+  const auto texts = exchange_texts(*training_.world().group, text, training_.device());
+  std::vector<Start> out;
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    const std::string& said = texts[rank];
+    if (said.starts_with("!")) throw problem ? Error(*problem) : unpack(said.substr(1), static_cast<int>(rank));
+    const std::vector<std::string> words = split(said, ' ');
+    out.push_back({.bytes = std::stoull(words.at(0)),
+                   .free_bytes = std::stoull(words.at(1)),
+                   .id = words.at(2),
+                   .buffers = words.at(3)});
+  }
+  return out;
+}
+
+// Rank 0's for all; of a rank whose buffers are others, its own.
+void Checkpoints::add_buffers(const std::vector<Start>& all) {
+  const int rank = training_.world().rank;
+  for (const auto& [name, tensor] : training_.model().buffers) {
+    if (rank == 0) slices_.push_back(whole(cat(kBufferPrefix, name), tensor.detach().contiguous()));
+    if (all[static_cast<size_t>(rank)].buffers != all[0].buffers)
+      slices_.push_back(whole(own_buffer_name(rank, name), tensor.detach().contiguous()));
+  }
+}
+
+checkpoint::Manifest Checkpoints::head_of(const SaveOptions& options) const {
+  const plan::Description plan = training_.description();
+  checkpoint::Manifest out{.plan = to_hex(hashes_of(plan).all), .metrics = options.metrics};
+  out.sections[std::string(kNumbersSection)] = training_.saved_numbers();
+  out.sections[std::string(kPlanSection)] = plan::to_text(plan);
+  if (!options.tag.empty()) out.sections[std::string(kTagSection)] = options.tag;
+  if (options.data) out.sections[std::string(kDataSection)] = to_text(*options.data);
+  for (const auto& [key, value] : options.client_state) out.sections[cat(kClientPrefix, key)] = value;
+  return out;
+}
+
+void Checkpoints::begin_writing(const std::string& folder, checkpoint::SaveRequest request) {
+  problem_.reset();
+  wrote_s_ = 0;
+  writer_ = std::thread([this, folder, request = std::move(request)] {
+    const Stopwatch watch;
+    try {
+      save_step(env_, folder, request, [this](checkpoint::RankFileWriter& writer) { copy_.write_to(writer); });
+    } catch (const Error& error) {
+      problem_ = error;
+    } catch (const std::exception& error) {
+      problem_ = as_error(error);
+    }
+    wrote_s_ = watch.elapsed_s();
+    if (problem_) log_error("step ", request.step, " is not saved, those before it are intact\n", problem_->what());
+  });
+}
+
+SaveReport Checkpoints::save(const std::string& folder, const SaveOptions& options) {
+  const Stopwatch watch;
+  training_.before_save();
+  SaveReport report{.step = training_.global_steps(), .waited_s = finish_previous()};
+  Start mine;
+  std::optional<Error> problem;
+  try {
+    mine = prepare(folder);
+  } catch (const Error& error) {
+    problem = error;
+  } catch (const std::exception& error) {
+    problem = as_error(error);
+  }
+  const std::vector<Start> all = meet(mine, problem);
+  for (const Start& start : all) report.bytes += start.bytes;
+  const uint64_t needed = report.bytes + kOverheadBytes + options.spare_bytes;
+  if (all[0].free_bytes < needed) {
+    throw Error(ErrorKind::kEnvironment,
+                {.title = "there is no room on the disk for a checkpoint",
+                 .what = cat("it takes ", format_bytes(needed), ", ", format_bytes(all[0].free_bytes), " are free"),
+                 .where = folder,
+                 .fix = "remove what is not needed, keep fewer steps, or save to another disk"});
+  }
+  add_buffers(all);
+  copy_.take(slices_);
+  checkpoint::SaveRequest request{.step = report.step,
+                                  .rank = training_.world().rank,
+                                  .world = training_.world().size,
+                                  .id = all[0].id,
+                                  .slices = to_save(std::exchange(slices_, {})),
+                                  .keep = options.keep,
+                                  .others_deadline_s = training_.world().group->deadline_s(),
+                                  .hurry = &hurry_};
+  if (request.rank == 0) request.head = head_of(options);
+  begin_writing(folder, std::move(request));
+  if (!options.in_background) wait();
+  report.stopped_s = watch.elapsed_s();
+  totals_.bytes += report.bytes;
+  totals_.stopped_s += report.stopped_s;
+  totals_.longest_stop_s = std::max(totals_.longest_stop_s, report.stopped_s);
+  totals_.waited_s += report.waited_s;
+  return report;
+}
+
+void Checkpoints::wait() {
+  finish_previous();
+  const auto outcomes = exchange_texts(*training_.world().group, problem_ ? pack(*problem_) : "", training_.device());
+  const std::optional<Error> mine = std::exchange(problem_, std::nullopt);
+  if (mine) throw Error(*mine);
+  for (size_t rank = 0; rank < outcomes.size(); ++rank) {
+    if (!outcomes[rank].empty()) throw unpack(outcomes[rank], static_cast<int>(rank));
+  }
+}
+
+// --- Loading ---------------------------------------------------------------------------------------------------------
+
+// How one rank fared with a step.
+struct Checkpoints::Attempt {
+  enum class Outcome { kLoaded, kPassedBy, kDamaged, kRefused } outcome = Outcome::kLoaded;
+  std::string text = {};  // why not: an Error, packed
+  LoadedCheckpoint loaded = {};
+};
+
+std::vector<checkpoint::StepPlace> Checkpoints::places_in(const std::string& folder) {
+  std::string mine;
+  try {
+    const bool looks = training_.world().rank == 0;
+    for (const auto& place : looks ? checkpoint::list_steps(env_, folder) : std::vector<checkpoint::StepPlace>())
+      mine += cat(place.step, " ", place.folder, "\n");
+  } catch (const Error& error) {
+    mine = cat("!", pack(error));
+  }
+  std::string all = exchange_texts(*training_.world().group, mine, training_.device())[0];
+  if (all.starts_with("!")) throw unpack(all.substr(1), 0);
+  std::vector<checkpoint::StepPlace> out;
+  for (size_t end = all.find('\n'); end != std::string::npos; end = all.find('\n')) {
+    const size_t space = all.find(' ');
+    out.push_back({.step = std::stoll(all.substr(0, space)), .folder = all.substr(space + 1, end - space - 1)});
+    all.erase(0, end + 1);
+  }
+  return out;
+}
+
+namespace {
+
+LoadedCheckpoint facts_of(const checkpoint::Manifest& manifest, const std::string& folder) {
+  LoadedCheckpoint out{
+      .step = manifest.step, .saved_world = manifest.world, .folder = folder, .tag = section(manifest, kTagSection)};
+  if (const std::string text = section(manifest, kDataSection); !text.empty()) out.data = read_sampler_state(text);
+  for (const auto& [name, value] : manifest.sections) {
+    if (name.starts_with(kClientPrefix)) out.client_state[name.substr(kClientPrefix.size())] = value;
+  }
+  return out;
+}
+
+}  // namespace
+
+void Checkpoints::check_fits(const checkpoint::Manifest& manifest, const std::string& folder) {
+  checkpoint::Shapes wanted = training_.state_shapes();
+  for (const auto& [name, tensor] : training_.model().buffers) wanted[cat(kBufferPrefix, name)] = tensor.sizes().vec();
+  auto lines =
+      misfits(manifest, wanted, {std::string(kParamPrefix), std::string(kOptimPrefix), std::string(kBufferPrefix)});
+  const std::string own_state = user_state_name(training_.world().rank, training_.world().size);
+  if (training_.has_user_optimizer() && !has(manifest, own_state)) lines.push_back(cat("'", own_state, "' is missing"));
+  if (lines.empty()) return;
+  throw Error(ErrorKind::kInput, {.title = "the checkpoint is that of another model or optimizer",
+                                  .what = join(lines, "\n"),
+                                  .where = folder,
+                                  .fix = "load it into the model and with the optimizer it was saved from"});
+}
+
+// No collective in here: a rank may fail where others do not.
+Checkpoints::Attempt Checkpoints::try_to_load(const checkpoint::StepPlace& place,
+                                              const LoadCheckpointOptions& options) {
+  Attempt out{.outcome = Attempt::Outcome::kDamaged};
+  try {
+    checkpoint::Manifest manifest = open_step(env_, place);
+    out.outcome = Attempt::Outcome::kRefused;
+    out.loaded = facts_of(manifest, place.folder);
+    if (!options.tag.empty() && options.tag != out.loaded.tag) {
+      out.outcome = Attempt::Outcome::kPassedBy;
+      return out;
+    }
+    if (options.accept) options.accept(out.loaded);
+    check_fits(manifest, place.folder);
+    out.outcome = Attempt::Outcome::kDamaged;
+    checkpoint::StepReader reader(env_, place.folder, std::move(manifest));
+    read_all(reader);
+    out.outcome = Attempt::Outcome::kLoaded;
+  } catch (const Error& error) {
+    out.text = pack(error);
+  } catch (const std::exception& error) {
+    out.text = pack(as_error(error));
+  }
+  return out;
+}
+
+void Checkpoints::read_all(checkpoint::StepReader& reader) {
+  const at::NoGradGuard no_grad;
+  const checkpoint::Manifest& manifest = reader.manifest();
+  const int rank = training_.world().rank, world = training_.world().size;
+  const bool same_world = manifest.world == world;
+  read_slices(reader, training_.state_slices(StateOf::kOwn));
+  for (const auto& [name, tensor] : training_.model().buffers) {
+    const std::string own = own_buffer_name(rank, name);
+    const std::string from = same_world && has(manifest, own) ? own : cat(kBufferPrefix, name);
+    read_slices(reader, {whole(from, tensor)});
+  }
+  NamedTensors counters;
+  for (const auto& [name, tensor] : training_.updater().counters()) {
+    const std::string saved = cat(kCounterPrefix, name);
+    if (has(manifest, saved)) counters.emplace_back(name, read_whole(reader, saved, tensor.scalar_type()));
+  }
+  training_.updater().set_counters(counters);
+  if (training_.has_user_optimizer()) {
+    training_.updater().set_user_bytes(read_whole(reader, user_state_name(rank, world), at::kByte));
+  }
+  for (const std::string& where : training_.random_kinds()) {
+    const bool is_mine = has(manifest, random_name(where, rank));
+    const std::string name = random_name(where, is_mine ? rank : 0);
+    if (has(manifest, name)) training_.set_random_state(where, read_whole(reader, name, at::kByte), is_mine);
+  }
+  training_.set_saved_numbers(section(manifest, kNumbersSection));
+}
+
+// What one rank cannot read no rank goes on from.
+bool Checkpoints::all_loaded(const Attempt& mine, std::optional<LoadedCheckpoint>& loaded,
+                             std::vector<std::string>& passed_over) {
+  using Outcome = Attempt::Outcome;
+  const auto texts =
+      exchange_texts(*training_.world().group, cat(static_cast<int>(mine.outcome), mine.text), training_.device());
+  const auto is = [](const std::string& text, Outcome outcome) {
+    return text.starts_with(cat(static_cast<int>(outcome)));
+  };
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    if (is(texts[rank], Outcome::kRefused)) throw unpack(texts[rank].substr(1), static_cast<int>(rank));
+  }
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    if (!is(texts[rank], Outcome::kDamaged)) continue;
+    const Error damage = unpack(texts[rank].substr(1), static_cast<int>(rank));
+    passed_over.emplace_back(damage.what());
+    if (training_.world().rank == 0)
+      log_warn("passing over a damaged checkpoint and trying the one before it\n", damage.what());
+    return false;
+  }
+  if (is(texts[0], Outcome::kPassedBy)) return false;
+  loaded = mine.loaded;
+  return true;
+}
+
+std::optional<LoadedCheckpoint> Checkpoints::load(const std::string& folder, const LoadCheckpointOptions& options) {
+  finish_previous();
+  training_.before_load();
+  const auto places = places_in(folder);
+  std::optional<LoadedCheckpoint> loaded;
+  std::vector<std::string> passed_over;
+  try {
+    for (const auto& place : places) {
+      if (all_loaded(try_to_load(place, options), loaded, passed_over)) break;
+    }
+  } catch (const Error&) {  // refused before anything was read, on all ranks
+    training_.after_load(passed_over.empty());
+    throw;
+  }
+  // What is in memory after a damaged step is of several steps.
+  training_.after_load(loaded.has_value() || passed_over.empty());
+  if (loaded) {
+    loaded->passed_over = std::move(passed_over);
+  } else if (!passed_over.empty()) {
+    throw Error(ErrorKind::kInput, {.title = "none of the checkpoints is intact",
+                                    .what = join(passed_over, "\n"),
+                                    .where = folder,
+                                    .fix = "give another folder, or start anew in one"});
+  }
+  return loaded;
+}
+
+}  // namespace weft::engine

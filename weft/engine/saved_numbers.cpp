@@ -1,0 +1,97 @@
+#include "weft/engine/saved_numbers.h"
+
+#include <charconv>
+#include <map>
+
+#include "weft/base/error.h"
+#include "weft/base/text.h"
+
+namespace weft::engine {
+namespace {
+
+[[noreturn]] void refuse(std::string what) {
+  throw Error(ErrorKind::kInput, {.title = "the checkpoint's numbers cannot be read",
+                                  .what = std::move(what),
+                                  .where = "",
+                                  .fix = "it was saved by another version of weft: load it with that one"});
+}
+
+template <typename T>
+T number_in(std::string_view word) {
+  T out{};
+  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), out);
+  if (problem != std::errc() || end != word.data() + word.size()) refuse(cat("'", word, "' is no number"));
+  return out;
+}
+
+// By the first word of each line: the others.
+using Lines = std::map<std::string, std::vector<std::string_view>, std::less<>>;
+
+Lines lines_of(std::string_view text) {
+  Lines out;
+  while (!text.empty()) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    std::vector<std::string_view> words;
+    while (!line.empty()) {
+      const std::string_view word = line.substr(0, line.find(' '));
+      line.remove_prefix(std::min(line.size(), word.size() + 1));
+      words.push_back(word);
+    }
+    if (words.empty()) continue;
+    out[std::string(words[0])] = {words.begin() + 1, words.end()};
+  }
+  return out;
+}
+
+int64_t whole(const Lines& lines, std::string_view name) {
+  const auto found = lines.find(name);
+  if (found == lines.end() || found->second.size() != 1) refuse(cat("no '", name, "'"));
+  return number_in<int64_t>(found->second[0]);
+}
+
+std::vector<double> several(const Lines& lines, std::string_view name) {
+  std::vector<double> out;
+  const auto found = lines.find(name);
+  if (found == lines.end()) return out;
+  for (const std::string_view word : found->second) out.push_back(number_in<double>(word));
+  return out;
+}
+
+std::string line_of(std::string_view name, const std::vector<double>& numbers) {
+  std::string out(name);
+  for (const double number : numbers) out += cat(" ", number);
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string to_text(const SavedNumbers& numbers) {
+  return cat("global_steps ", numbers.global_steps, "\nmicro_steps ", numbers.micro_steps, "\nskipped_steps ",
+             numbers.skipped_steps, "\n", line_of("lrs", numbers.lrs), line_of("base_lrs", numbers.base_lrs));
+}
+
+SavedNumbers read_numbers(std::string_view text) {
+  const Lines lines = lines_of(text);
+  return {.global_steps = whole(lines, "global_steps"),
+          .micro_steps = whole(lines, "micro_steps"),
+          .skipped_steps = whole(lines, "skipped_steps"),
+          .lrs = several(lines, "lrs"),
+          .base_lrs = several(lines, "base_lrs")};
+}
+
+std::string to_text(const data::SamplerState& state) {
+  return cat("epoch ", state.epoch, "\nconsumed ", state.consumed, "\nnum_samples ", state.num_samples, "\nseed ",
+             state.seed, "\nshuffle ", state.shuffle ? 1 : 0, "\n");
+}
+
+data::SamplerState read_sampler_state(std::string_view text) {
+  const Lines lines = lines_of(text);
+  return {.epoch = whole(lines, "epoch"),
+          .consumed = whole(lines, "consumed"),
+          .num_samples = whole(lines, "num_samples"),
+          .seed = whole(lines, "seed"),
+          .shuffle = whole(lines, "shuffle") != 0};
+}
+
+}  // namespace weft::engine
