@@ -467,8 +467,8 @@ StepInfo Training::step() {
     ++in_step_;
     return {.lr = updater_.lr()};
   }
-  in_step_ = 0;
-  const StepInfo info = update();
+  const int64_t num_parts = std::exchange(in_step_, 0) + 1;
+  const StepInfo info = update(num_parts);
   const int64_t ended_ns = now_ns();
   if (spans_on()) {
     record_span({.name = "step",
@@ -482,7 +482,7 @@ StepInfo Training::step() {
   return info;
 }
 
-StepInfo Training::update() {
+StepInfo Training::update(int64_t num_parts) {
   const double exposed_before_s = totals().exposed_comm_s;
   ++global_steps_;
   bool updated = false;
@@ -499,7 +499,13 @@ StepInfo Training::update() {
   reducer_->forget();
   buckets_->forget_gradients();
   has_reduced_ = false;
-  updater_.check_hope();
+  try {
+    updater_.check_hope();
+  } catch (...) {  // the step was not made: whoever saves now goes on with it
+    --global_steps_;
+    micro_steps_ -= num_parts;
+    throw;
+  }
   return {.updated = updated, .lr = updater_.lr(), .exposed_comm_s = totals().exposed_comm_s - exposed_before_s};
 }
 

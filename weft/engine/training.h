@@ -149,7 +149,7 @@ class Training {
   int64_t parameter_bytes(int number) const;
   void check_alive();
   void check_model();
-  StepInfo update();
+  StepInfo update(int64_t num_parts);
 
   at::Tensor kept_parameters(int bucket) const;
   void load_bucket(int bucket, const std::map<int, std::string>& names, const ReadWeights& read);
