@@ -73,7 +73,9 @@ def test_a_model_that_fits_no_rank_is_trained(train, tmp_path):
     # Slices in memory that the ranks share, which the limit does not count, and then all of it a rank's own, which it does: the bits of
     # one process that has everything.
     for transport in ("shm", "gloo"):
-        done = train(4, config(3, transport), LARGE, limit, "--export", transport)
+        done = train(4, config(3, transport), LARGE, limit, "--export", transport, "--save", f"{transport}_state")
         assert done.code == 0, done.err
         assert result()["loss_bits"] == alone, transport
         assert sum(path.stat().st_size for path in (tmp_path / transport).iterdir()) > weights_bytes
+        saved = [path.stat().st_size for path in (tmp_path / f"{transport}_state" / "step_00000003").glob("rank_*.safetensors")]
+        assert len(saved) == 4 and sum(saved) > weights_bytes and max(saved) < weights_bytes // 3, saved

@@ -63,7 +63,7 @@ def test_a_run_whose_gradients_are_lost_saves_its_state_and_can_go_on(weft, tiny
     assert done.code == 1
     assert words in done.err and f"the state after step {done_steps} is saved in {where}" in done.err
     assert f"--save {where} --resume" in done.err
-    assert (tmp_path / where / f"step_{done_steps:08}.safetensors").exists()
+    assert (tmp_path / where / f"step_{done_steps:08}" / "manifest.json").exists()
     assert result(tmp_path)["status"] == "failed"
     again = weft("train", "-n", "2", *tiny, "--data", "random", "--steps", "30", "--config", config(tmp_path, fp16={"enabled": True, **helps}),
                  "--save", where, "--resume", "--json", "-")

@@ -10,6 +10,7 @@ import pathlib
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -132,14 +133,14 @@ def test_resume_gives_the_bits_of_no_interruption(weft, tiny):
 def test_resume_passes_over_a_damaged_save(weft, tiny, tmp_path):
     common = ["train", *tiny, "--data", "random", "--json", "-", "--save", "state"]
     whole = json.loads(weft(*common, "--steps", "12", "--save-every", "4").out)["loss_bits"]
-    assert sorted(p.name for p in (tmp_path / "state").iterdir()) == [f"step_{s:08d}.safetensors" for s in (4, 8, 12)]
-    (tmp_path / "state" / "step_00000012.safetensors").unlink()
-    newest = tmp_path / "state" / "step_00000008.safetensors"
+    assert sorted(p.name for p in (tmp_path / "state").glob("step_*")) == [f"step_{s:08d}" for s in (4, 8, 12)]
+    shutil.rmtree(tmp_path / "state" / "step_00000012")
+    newest = tmp_path / "state" / "step_00000008" / "rank_00000.safetensors"
     bad = bytearray(newest.read_bytes())
     bad[-1] ^= 1
     newest.write_bytes(bad)
     done = weft(*common, "--steps", "12", "--resume")
-    assert "passing over a damaged save" in done.err
+    assert "passing over a damaged checkpoint" in done.err and str(newest.relative_to(tmp_path)) in done.err
     out = json.loads(done.out)
     assert out["first_step"] == 4
     assert out["loss_bits"] == whole[4:]
@@ -290,4 +291,4 @@ def test_ctrl_c_ends_after_the_step_with_a_report(build_dir, tiny, tmp_path):
     assert "stopped" in err
     out = result_of(tmp_path, "i")
     assert out["status"] == "stopped" and out["steps"] >= 1
-    assert (tmp_path / "state" / f"step_{out['steps']:08d}.safetensors").exists()
+    assert (tmp_path / "state" / f"step_{out['steps']:08d}" / "manifest.json").exists()

@@ -17,7 +17,7 @@ sigset_t watched() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     if (!is_ignored(number)) sigaddset(&set, number);
   }
   return set;

@@ -1,5 +1,5 @@
-// The signals that concern a launcher, as a descriptor for its poll loop: SIGINT, SIGTERM and SIGHUP, which ask for the
-// end, and SIGCHLD. They are blocked while the object lives; programs started meanwhile have them open again. Those the
+// The signals that concern a launcher, as a descriptor for its poll loop: SIGINT, SIGTERM, SIGHUP and SIGUSR1, which ask for
+// the end, and SIGCHLD. They are blocked while the object lives; programs started meanwhile have them open again. Those the
 // caller ignores (nohup) stay ignored, and so does SIGPIPE.
 //
 // Threads: one, and it is the only one of the process. Failure: IoError when the kernel gives no descriptor.

@@ -35,6 +35,12 @@ Json parts_of(const StepSummary& parts) {
           {"exposed_comm", parts.exposed_comm_ms.median}};
 }
 
+Json checkpoints_of(const CheckpointFacts& it) {
+  return {{"num_saves", it.num_saves},   {"num_failed", it.num_failed},           {"bytes", it.bytes},
+          {"stopped_ms", it.stopped_ms}, {"longest_stop_ms", it.longest_stop_ms}, {"waited_ms", it.waited_ms},
+          {"write_ms", it.write_ms}};
+}
+
 Json buckets_of(const BucketFacts& buckets) {
   return {{"num_buckets", buckets.num_buckets},           {"latency_ms", buckets.latency_ms},
           {"bytes_per_s", buckets.bytes_per_s},           {"expected_exposed_ms", buckets.expected_exposed_ms},
@@ -107,6 +113,7 @@ std::string RunRecord::to_json() const {
                {{"params", facts.params_bytes}, {"grads", facts.grads_bytes}, {"optimizer", facts.optimizer_bytes}}}};
   if (facts.parts) out["breakdown_ms"] = parts_of(*facts.parts);
   if (facts.buckets) out["buckets"] = buckets_of(*facts.buckets);
+  if (facts.checkpoints) out["checkpoints"] = checkpoints_of(*facts.checkpoints);
   if (facts.peak_device_bytes) out["peak_device_bytes"] = *facts.peak_device_bytes;
   out["loss"] = std::move(losses);
   out["loss_bits"] = std::move(bits);

@@ -20,6 +20,15 @@ struct BucketFacts {
   double expected_exposed_ms = 0, bound_exposed_ms = 0, achieved_exposed_ms = 0;
 };
 
+// What saving cost; of rank 0.
+struct CheckpointFacts {
+  int64_t num_saves = 0, num_failed = 0;
+  int64_t bytes = 0;                           // of all ranks and saves
+  double stopped_ms = 0, longest_stop_ms = 0;  // that training stood still
+  double waited_ms = 0;                        // of that, for the save before
+  double write_ms = 0;                         // behind it
+};
+
 // Fixed when the run starts, except where a comment says otherwise. All in bytes where the name says so.
 struct RunFacts {
   std::string name;
@@ -39,6 +48,7 @@ struct RunFacts {
   double exposed_comm_ms = 0;
   std::optional<StepSummary> parts;  // of the steps' time
   std::optional<BucketFacts> buckets;
+  std::optional<CheckpointFacts> checkpoints;
   int64_t peak_rss_bytes = 0;
   std::optional<int64_t> peak_device_bytes;
   std::optional<double> unigram_entropy;  // nats per token

@@ -62,6 +62,10 @@ void add_file_flags(CLI::App& app, TrainOptions& o) {
   auto* save = app.add_option("--save", o.save_folder, "save the training state in this folder")->type_name("DIR");
   add_int(app, "--save-every", o.save_every, 0, int64_t{1} << 40, "save each N steps as well as at the end")
       ->needs(save);
+  auto* last =
+      add_int(app, "--keep-last", o.keep_last, 0, 1 << 30, "keep the newest K saves; 0: all of them")->needs(save);
+  add_int(app, "--keep-every", o.keep_every, 0, int64_t{1} << 40, "and those of every Nth step")->needs(last);
+  add_int(app, "--keep-best", o.keep_best, 0, 1 << 30, "and the K with the lowest loss")->needs(last);
   app.add_flag("--resume", o.resume, "go on from the newest intact state in --save")->needs(save);
   app.add_option("--runs", o.runs_folder, "where run folders go")->capture_default_str()->type_name("DIR");
   app.add_option("--name", o.name, "name of the run folder (default: date and time)")->type_name("NAME");

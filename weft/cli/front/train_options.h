@@ -40,6 +40,9 @@ struct TrainOptions {
   std::string export_path;  // safetensors of the final weights
   std::string save_folder;
   int64_t save_every = 0;  // steps; 0: only at the end
+  int64_t keep_last = 0;   // saved steps; 0: all
+  int64_t keep_every = 0;  // and those that this divides
+  int64_t keep_best = 0;   // and so many with the lowest loss
   bool resume = false;
   std::string runs_folder = "runs";
   std::string name;       // of the run; empty: from the clock

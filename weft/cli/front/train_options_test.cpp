@@ -57,6 +57,8 @@ TEST(TrainOptions, RefusesWithTheReason) {
       {{"--steps", "3", "--for", "3s"}, "excludes"},
       {{"--for", "soon"}, "soon"},
       {{"--resume"}, "requires --save"},
+      {{"--keep-last", "3"}, "requires --save"},
+      {{"--save", "s", "--keep-best", "3"}, "requires --keep-last"},
       {{"--device", "tpu"}, "tpu"},
       {{"-n", "0"}, "0 is outside 1.."},
       {{"--accumulation", "0"}, "0 is outside 1.."},

@@ -19,11 +19,13 @@ StopSignal::StopSignal() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // the second one kills
   ::sigaction(SIGINT, &action, &old_int_);
   ::sigaction(SIGTERM, &action, &old_term_);
+  ::sigaction(SIGUSR1, &action, &old_user_);
 }
 
 StopSignal::~StopSignal() {
   ::sigaction(SIGINT, &old_int_, nullptr);
   ::sigaction(SIGTERM, &old_term_, nullptr);
+  ::sigaction(SIGUSR1, &old_user_, nullptr);
 }
 
 bool StopSignal::asked() const { return asked_by.load() != 0; }

@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM, turned into a question the training loop asks between steps: the run ends after the step in hand, with its
+// Ctrl-C, SIGTERM and SIGUSR1 (Slurm's word before it takes the machine away), turned into a question the training loop asks between steps: the run ends after the step in hand, with its
 // report written and its state saved. A second signal ends the process at once.
 #pragma once
 
@@ -8,7 +8,7 @@ namespace weft::cli {
 
 class StopSignal {
  public:
-  StopSignal();   // takes over SIGINT and SIGTERM
+  StopSignal();   // takes them over
   ~StopSignal();  // gives them back
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
@@ -18,7 +18,7 @@ class StopSignal {
   void leave_as_asked();
 
  private:
-  struct sigaction old_int_{}, old_term_{};
+  struct sigaction old_int_{}, old_term_{}, old_user_{};
 };
 
 }  // namespace weft::cli

@@ -44,8 +44,7 @@ void Telemetry::step_done(StepMetrics metrics) {
     trace_->add(batch_.events);
     trace_->add_counters(now_ns(), read_counters());
   }
-  for (StepTimes& times : collector_.add(batch_.events)) {
-    times.step += o_.next_step - 1;  // the engine counts from where this run began
+  for (const StepTimes& times : collector_.add(batch_.events)) {
     history_.add(times);
     if (times.step == metrics.step) add_times(metrics, times);
     if (o_.rank != 0 || !o_.breakdown) continue;

@@ -14,6 +14,7 @@
 
 #include "examples/gpt/gpt.h"
 #include "weft/base/clock.h"
+#include "weft/base/env.h"
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/units.h"
@@ -22,8 +23,8 @@
 #include "weft/cli/worker/run_folder.h"
 #include "weft/cli/worker/stop_signal.h"
 #include "weft/cli/worker/telemetry.h"
+#include "weft/cli/worker/train_checkpoints.h"
 #include "weft/cli/worker/train_data.h"
-#include "weft/cli/worker/train_state.h"
 #include "weft/comm/host_name.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/engine.h"
@@ -38,12 +39,6 @@ namespace weft::cli {
 namespace {
 
 constexpr int64_t kHeldOutBatches = 20;
-
-checkpoint::NamedTensors parameters_of(torch::nn::Module& model) {
-  checkpoint::NamedTensors out;
-  for (auto& entry : model.named_parameters()) out.emplace_back(entry.key(), entry.value());
-  return out;
-}
 
 // Several ranks share a GPU where there are fewer of those.
 at::Device device_of(const TrainOptions& o, const World& world) {
@@ -78,19 +73,20 @@ class Training {
   at::Tensor loss_of(const at::Tensor& rows);
   at::Tensor forward(const at::Tensor& rows);
   double rate_at(int64_t step) const;
-  void save(int64_t step);
+  void save_if_due(int64_t step, float loss);
+  void save_last();
+  bool wants_save();
   void show_progress(Progress& progress, int64_t step, float loss);
   void tell(int64_t step, float loss, double step_s);
   void train_steps();
   std::optional<double> held_out_loss();
   void finish(const std::string& status);
   void finish_failed();
-  void open_store(std::string folder);
+  void open_checkpoints(std::string folder);
+  std::optional<CheckpointFacts> checkpoint_facts() const;
   Error saved_after(const GradientsLost& lost);
   std::optional<BucketFacts> bucket_facts() const;
   void finish_trace();
-  checkpoint::NamedTensors full_state();
-
   bool leads() const { return world_.rank == 0; }
 
   TrainOptions o_;
@@ -101,7 +97,7 @@ class Training {
   examples::Gpt model_;
   int64_t threads_;
   std::optional<Engine> engine_;
-  std::optional<TrainStateStore> store_;
+  std::optional<TrainCheckpoints> checkpoints_;
   std::optional<RunFolder> folder_;  // of rank 0; there once the constructor is through
   std::string run_folder_;           // its path, on all ranks
   std::optional<Telemetry> telemetry_;
@@ -110,8 +106,8 @@ class Training {
   Stopwatch watch_;
   at::Tensor staging_;     // [rows, seq + 1] on the CPU, drawn into each step
   bool all_stop_ = false;  // some rank was asked to, or has no time left
+  bool all_save_ = false;  // somebody wants a checkpoint of this step
   int64_t first_step_ = 0;
-  int64_t last_saved_step_ = -1;
 };
 
 examples::GptShape shape_of(const TrainOptions& o) {
@@ -125,8 +121,8 @@ std::map<std::string, std::string> identity_of(const TrainOptions& o, int64_t mi
 }
 
 // What may differ, at the price of other bits.
-std::map<std::string, std::string> machine_of(const TrainOptions& o, int64_t threads) {
-  return {{"device", o.device}, {"threads", cat(threads)}};
+std::map<std::string, std::string> machine_of(const TrainOptions& o, int64_t threads, int ranks) {
+  return {{"device", o.device}, {"threads", cat(threads)}, {"ranks", cat(ranks)}};
 }
 
 // A result that cannot be written is better known now than after an hour.
@@ -167,7 +163,7 @@ Training::Training(const TrainOptions& options)
   if (!device_.is_cpu()) model_.to(device_);
   if (!o_.init_path.empty()) load_weights(model_, o_.init_path);
   engine_.emplace(engine::tensors_of(model_), config_, world_);
-  if (!o_.save_folder.empty()) open_store(o_.save_folder);
+  if (!o_.save_folder.empty()) open_checkpoints(o_.save_folder);
   if (o_.resume) restore();
   // Last: what is refused above leaves no folder behind.
   if (leads()) folder_.emplace(Env::posix(), o_.runs_folder, o_.name);
@@ -175,10 +171,14 @@ Training::Training(const TrainOptions& options)
   begin_record();
 }
 
-void Training::open_store(std::string folder) {
-  o_.save_folder = std::move(folder);
-  store_.emplace(Env::posix(), o_.save_folder, identity_of(o_, config_.train_micro_batch_size_per_gpu),
-                 machine_of(o_, threads_));
+void Training::open_checkpoints(std::string folder) {
+  checkpoints_.emplace(*engine_,
+                       TrainCheckpointOptions{.folder = std::move(folder),
+                                              .identity = identity_of(o_, config_.train_micro_batch_size_per_gpu),
+                                              .machine = machine_of(o_, threads_, world_.size),
+                                              .keep_last = o_.keep_last,
+                                              .keep_every = o_.keep_every,
+                                              .keep_best = o_.keep_best});
 }
 
 void Training::begin_telemetry() {
@@ -212,30 +212,34 @@ void Training::begin_record() {
   if (leads()) folder_->write("result.json", record_.to_json());
 }
 
-checkpoint::NamedTensors Training::full_state() {
-  engine_->wait_for_parameters();
-  auto all = parameters_of(model_);
-  for (auto& entry : engine_->optimizer_state()) all.push_back(std::move(entry));
-  return all;
-}
-
 void Training::restore() {
-  const auto state = full_state();
-  const auto step = store_->restore(state);
-  if (!step) {
-    log_info("nothing saved in ", o_.save_folder, " yet: starting from step 0");
-    return;
+  const auto step = checkpoints_->restore();
+  if (leads()) {
+    step ? log_info("resumed from step ", *step, " in ", o_.save_folder)
+         : log_info("nothing saved in ", o_.save_folder, " yet: starting from step 0");
   }
-  engine_->set_optimizer_state({state.begin() + static_cast<int64_t>(parameters_of(model_).size()), state.end()});
-  first_step_ = last_saved_step_ = *step;
-  log_info("resumed from step ", *step, " in ", o_.save_folder);
+  first_step_ = step.value_or(0);
 }
 
-void Training::save(int64_t step) {
-  if (!store_ || last_saved_step_ == step) return;
-  const auto state = full_state();
-  if (leads()) store_->save(step, state);
-  last_saved_step_ = step;
+// Each N steps, and where somebody said so: touch SAVE in the run's folder. Without --save that goes where lost runs go.
+void Training::save_if_due(int64_t step, float loss) {
+  const bool is_due = checkpoints_ && o_.save_every > 0 && step % o_.save_every == 0;
+  if (!is_due && !all_save_) return;
+  if (!checkpoints_) open_checkpoints(cat(run_folder_, "/state"));
+  checkpoints_->save(step, loss);
+}
+
+void Training::save_last() {
+  if (!checkpoints_) return;
+  const auto& losses = record_.losses();
+  checkpoints_->save_and_wait(first_step_ + record_.num_steps(), losses.empty() ? NAN : losses.back());
+}
+
+// Taken away, so that one touch is one save.
+bool Training::wants_save() {
+  if (!leads() || !Env::posix().stat(folder_->file("SAVE"))) return false;
+  Env::posix().remove_file(folder_->file("SAVE"));
+  return true;
 }
 
 at::Tensor Training::batch(const data::BatchSource& source, int64_t step, int64_t micro_batch) {
@@ -272,21 +276,25 @@ float Training::one_step(int64_t step) {
   return share_loss(sum / static_cast<float>(config_.gradient_accumulation_steps));
 }
 
-// The mean over ranks; and whether one of them wants to stop, so that all do after the same step.
+// The mean over ranks; and whether one of them wants to stop or to save, so that all do after the same step.
 float Training::share_loss(float loss) {
   const bool out_of_time = o_.duration.count() > 0 && watch_.elapsed_ns() >= o_.duration.count();
-  const bool stop = stop_.asked() || out_of_time;
+  const bool stop = stop_.asked() || out_of_time || (leads() && Env::posix().stat(folder_->file("STOP")));
+  const bool save = wants_save();
   if (world_.size == 1) {
     all_stop_ = stop;
+    all_save_ = save;
     return loss;
   }
-  const at::Tensor both = at::empty({2}, at::kFloat);
-  both.mutable_data_ptr<float>()[0] = loss;
-  both.mutable_data_ptr<float>()[1] = stop ? 1.0F : 0.0F;
-  const at::Tensor there = both.to(device_);
+  const at::Tensor three = at::empty({3}, at::kFloat);
+  three.mutable_data_ptr<float>()[0] = loss;
+  three.mutable_data_ptr<float>()[1] = stop ? 1.0F : 0.0F;
+  three.mutable_data_ptr<float>()[2] = save ? 1.0F : 0.0F;
+  const at::Tensor there = three.to(device_);
   world_.group->all_reduce(there, comm::ReduceOp::kMean);
   const at::Tensor back = there.cpu();
   all_stop_ = back.const_data_ptr<float>()[1] > 0;
+  all_save_ = back.const_data_ptr<float>()[2] > 0;
   return back.const_data_ptr<float>()[0];
 }
 
@@ -342,7 +350,7 @@ void Training::train_steps() {
                    .where = leads() ? folder_->path() : cat("rank ", world_.rank),
                    .fix = "a smaller --lr, or a longer --warmup"});
     }
-    if (o_.save_every > 0 && (step + 1) % o_.save_every == 0) save(step + 1);
+    save_if_due(step + 1, loss);
   }
 }
 
@@ -368,6 +376,7 @@ void Training::finish(const std::string& status) {
       totals.exposed_comm_s * 1e3 / static_cast<double>(std::max<int64_t>(1, record_.num_steps()));
   record_.facts.parts = telemetry_->summary();
   record_.facts.buckets = bucket_facts();
+  record_.facts.checkpoints = checkpoint_facts();
   if (!leads()) return;
   folder_->write("report.html", report_of(record_, o_));
   folder_->write("result.json", record_.to_json());
@@ -383,6 +392,18 @@ std::optional<BucketFacts> Training::bucket_facts() const {
                      .expected_exposed_ms = tuning->expected_s * 1e3,
                      .bound_exposed_ms = tuning->bound_s * 1e3,
                      .achieved_exposed_ms = tuning->achieved_s * 1e3};
+}
+
+std::optional<CheckpointFacts> Training::checkpoint_facts() const {
+  const CheckpointTotals totals = engine_->checkpoint_totals();
+  if (totals.num_saves == 0) return std::nullopt;
+  return CheckpointFacts{.num_saves = totals.num_saves,
+                         .num_failed = totals.num_failed,
+                         .bytes = static_cast<int64_t>(totals.bytes),
+                         .stopped_ms = totals.stopped_s * 1e3,
+                         .longest_stop_ms = totals.longest_stop_s * 1e3,
+                         .waited_ms = totals.waited_s * 1e3,
+                         .write_ms = totals.write_s * 1e3};
 }
 
 void Training::finish_trace() {
@@ -410,16 +431,16 @@ void Training::finish_failed() {
 Error Training::saved_after(const GradientsLost& lost) {
   const int64_t step = first_step_ + record_.num_steps();
   try {
-    if (!store_) open_store(cat(run_folder_, "/state"));
-    save(step);
+    if (!checkpoints_) open_checkpoints(cat(run_folder_, "/state"));
+    save_last();
   } catch (const Error& error) {
     log_error(error.what());
     return lost;
   }
   ErrorText text = lost.text();
-  text.what += cat("; the state after step ", step, " is saved in ", o_.save_folder);
-  text.fix +=
-      cat(". To go on from there: change the config, then the same command with --save ", o_.save_folder, " --resume");
+  const std::string& folder = checkpoints_->folder();
+  text.what += cat("; the state after step ", step, " is saved in ", folder);
+  text.fix += cat(". To go on from there: change the config, then the same command with --save ", folder, " --resume");
   return {lost.kind(), std::move(text)};
 }
 
@@ -427,7 +448,7 @@ int Training::run() {
   try {
     train_steps();
     record_.facts.held_out_loss = held_out_loss();
-    save(first_step_ + record_.num_steps());
+    save_last();
     if (!o_.export_path.empty()) engine_->save_weights(o_.export_path);
   } catch (const GradientsLost& lost) {
     const Error error = saved_after(lost);

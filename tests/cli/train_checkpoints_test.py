@@ -1,0 +1,122 @@
+"""The promises of docs/checkpoints.md through the real binaries: what is saved, what is kept, what ends a run, and what a kill leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+COMMON = ["--data", "random", "--warmup", "0"]
+
+
+def steps_in(store: pathlib.Path) -> list[int]:
+    return sorted(int(path.name[5:]) for path in store.glob("step_????????"))
+
+
+def result(folder: pathlib.Path, name: str) -> dict:
+    return json.loads((folder / "runs" / name / "result.json").read_text())
+
+
+def wait_for(what, deadline_s: float = 60.0) -> None:
+    end = time.monotonic() + deadline_s
+    while not what():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def start(build_dir, tmp_path, tiny):
+    """Starts `weft train` and hands it over while it runs; whatever is left at the end is killed."""
+    started: list[subprocess.Popen] = []
+
+    def begin(*words: str) -> subprocess.Popen:
+        command = [str(build_dir / "bin" / "weft"), "train", *tiny, *COMMON, *words]
+        started.append(subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def bits(weft, tiny, *words: str) -> list[str]:
+    done = weft("train", *tiny, *COMMON, "--json", "-", *words)
+    assert done.code == 0, done.err
+    return json.loads(done.out)["loss_bits"]
+
+
+def test_keeps_the_last_every_nth_and_the_best(weft, tiny, tmp_path):
+    done = weft("train", *tiny, *COMMON, "--steps", "12", "--save", "s", "--save-every", "1", "--keep-last", "2", "--keep-every", "5", "--json", "-")
+    assert done.code == 0, done.err
+    assert steps_in(tmp_path / "s") == [5, 10, 11, 12]
+    cost = json.loads(done.out)["checkpoints"]
+    assert cost["num_saves"] == 12 and cost["num_failed"] == 0 and cost["bytes"] > 12 * 3 * 4 * 10_000
+    assert 0 < cost["longest_stop_ms"] <= cost["stopped_ms"] and cost["write_ms"] > 0
+    losses = json.loads(weft("train", *tiny, *COMMON, "--steps", "12", "--save", "b", "--save-every", "1", "--keep-last", "1", "--keep-best", "1",
+                             "--json", "-").out)["loss"]
+    assert steps_in(tmp_path / "b") == sorted({1 + losses.index(min(losses)), 12})
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_saves_and_the_run_goes_on_from_there(weft, tiny, start, tmp_path, number, ranks):
+    process = start("-n", str(ranks), "--for", "10m", "--save", "s", "--name", "r")
+    wait_for(lambda: (tmp_path / "runs" / "r" / "metrics.csv").exists() and (tmp_path / "runs" / "r" / "metrics.csv").read_text().count("\n") > 3)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode in (-number, 128 + number)
+    first = result(tmp_path, "r")
+    assert first["status"] == "stopped" and steps_in(tmp_path / "s") == [first["steps"]]
+    more = first["steps"] + 5
+    whole = bits(weft, tiny, "-n", str(ranks), "--steps", str(more))
+    assert first["loss_bits"] + bits(weft, tiny, "-n", str(ranks), "--steps", str(more), "--save", "s", "--resume") == whole
+
+
+def test_files_ask_for_a_save_and_for_the_end(start, tmp_path):
+    process = start("--for", "10m", "--name", "r")
+    wait_for((tmp_path / "runs" / "r" / "metrics.csv").exists)
+    (tmp_path / "runs" / "r" / "SAVE").touch()
+    store = tmp_path / "runs" / "r" / "state"
+    wait_for(lambda: store.exists() and steps_in(store))
+    assert not (tmp_path / "runs" / "r" / "SAVE").exists() and process.poll() is None
+    (tmp_path / "runs" / "r" / "STOP").touch()
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    out = result(tmp_path, "r")
+    assert out["status"] == "finished" and steps_in(store)[-1] == out["steps"]
+
+
+def test_another_number_of_ranks_goes_on_with_a_word(weft, tiny, tmp_path):
+    bits(weft, tiny, "-n", "3", "--steps", "4", "--save", "s")
+    done = weft("train", "-n", "2", *tiny, *COMMON, "--steps", "6", "--save", "s", "--resume", "--json", "-")
+    assert done.code == 0, done.err
+    out = json.loads(done.out)
+    assert out["first_step"] == 4 and out["steps"] == 2 and out["world"] == 2
+    assert "--ranks is 2 now, the saved run had 3" in done.err
+
+
+def test_a_second_run_is_refused_by_the_name_of_the_first(weft, tiny, start, tmp_path):
+    process = start("--for", "10m", "--save", "s", "--save-every", "1")
+    wait_for(lambda: (tmp_path / "s").exists() and steps_in(tmp_path / "s"))
+    done = weft("train", *tiny, *COMMON, "--steps", "3", "--save", "s")
+    assert done.code == 2 and "another run is writing to this store" in done.err and f"process {process.pid} on" in done.err
+
+
+def test_a_full_disk_is_told_and_training_goes_on(build_dir, tiny, tmp_path):
+    """The store on a file system with room for one step and not for two, in a mount namespace of its own."""
+    (tmp_path / "disk").mkdir()
+    script = f'mount -t tmpfs -o size=1600k none {tmp_path}/disk && exec "$@"'
+    command = ["unshare", "-rm", "sh", "-c", script, "sh", str(build_dir / "bin" / "weft"), "train", *tiny, *COMMON, "--steps", "30", "--save",
+               f"{tmp_path}/disk/s", "--save-every", "2", "--name", "r"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"mount namespaces are not allowed here: {done.stderr.strip()}")
+    assert "there is no room on the disk for a checkpoint" in done.stderr and "training goes on" in done.stderr
+    assert done.returncode == 1 and result(tmp_path, "r")["steps"] == 30
