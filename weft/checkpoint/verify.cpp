@@ -43,33 +43,43 @@ bool holds(std::vector<Error>& damage, const Work& work) {
   }
 }
 
-void verify_blocks(File& file, const StoredFile& stored, std::vector<Error>& damage) {
+void verify_blocks(File& file, const StoredFile& stored, std::vector<Error>& damage,
+                   const std::function<void(uint64_t)>& passed) {
   std::vector<std::byte> bytes;
   for (uint64_t block = 0; block < stored.blocks.size(); ++block) {
     bytes.resize(stored.size_of_block(block));
     holds(damage, [&] { read_block(file, stored, block, bytes); });
+    passed(bytes.size());
   }
 }
 
 }  // namespace
 
-std::vector<Error> verify_files(Env& env, const std::string& folder, const Manifest& manifest) {
+std::vector<Error> verify_files(Env& env, const std::string& folder, const Manifest& manifest,
+                                const VerifyProgress& progress) {
   std::vector<Error> damage;
+  uint64_t done = 0, total = 0;
+  for (const auto& stored : manifest.files) total += stored.bytes;
+  const auto passed = [&](uint64_t bytes) {
+    done += bytes;
+    if (progress) progress(done, total);
+  };
   for (const auto& stored : manifest.files) {
     holds(damage, [&] {
       const auto file = open_stored(env, cat(folder, "/", stored.name), stored.bytes);
       const size_t before = damage.size();
-      verify_blocks(*file, stored, damage);
+      verify_blocks(*file, stored, damage, passed);
       if (damage.size() == before) check_header(*file, stored, manifest);
     });
   }
   return damage;
 }
 
-std::vector<Error> verify_step(Env& env, const StepPlace& place) {
+std::vector<Error> verify_step(Env& env, const StepPlace& place, const VerifyProgress& progress) {
   std::vector<Error> damage;
   Manifest manifest;
-  if (holds(damage, [&] { manifest = open_step(env, place); })) return verify_files(env, place.folder, manifest);
+  if (holds(damage, [&] { manifest = open_step(env, place); }))
+    return verify_files(env, place.folder, manifest, progress);
   return damage;
 }
 

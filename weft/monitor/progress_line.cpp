@@ -41,9 +41,9 @@ std::string percent_text(const ProgressSample& sample) {
 }
 
 std::string step_text(const ProgressSample& sample) {
-  if (sample.total_steps <= 0) return cat("step ", sample.step);
+  if (sample.total_steps <= 0) return cat(sample.unit, " ", sample.step);
   const std::string total = cat(sample.total_steps);
-  return cat("step ", padded_left(cat(sample.step), total.size()), "/", total);
+  return cat(sample.unit, " ", padded_left(cat(sample.step), total.size()), "/", total);
 }
 
 std::string rate_text(const ProgressSample& sample, std::string_view unit) {
@@ -131,7 +131,7 @@ std::string live_progress_line(std::string_view title, const ProgressSample& sam
 std::string plain_progress_line(std::string_view title, const ProgressSample& sample, const Terminal& terminal) {
   std::string line = printable(title, terminal);
   if (!line.empty()) line += ": ";
-  line += cat("step ", sample.step);
+  line += cat(sample.unit, " ", sample.step);
   if (sample.total_steps > 0) line += cat("/", sample.total_steps);
   if (fraction_known(sample)) line += cat(" (", percent_text(sample), ")");
   if (sample.loss) line += cat(", loss ", loss_text(*sample.loss));

@@ -19,6 +19,7 @@ struct ProgressSample {
   std::optional<double> loss = {};                             // may be NaN or infinite, and is then shown so
   double tokens_per_s = 0;                                     // 0: unknown
   double eta_s = -1;                                           // seconds left; negative: unknown
+  std::string_view unit = "step";                              // what is counted; a literal
 };
 
 // One line for a tty, without its line end, at most terminal.columns - 1 wide: the last column stays free because a

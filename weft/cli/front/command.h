@@ -23,6 +23,7 @@ std::span<const Command> commands();
 int run_bench(const Arguments& arguments);
 int run_blame(const Arguments& arguments);
 int run_check(const Arguments& arguments);
+int run_ckpt(const Arguments& arguments);
 int run_completion(const Arguments& arguments);
 int run_run(const Arguments& arguments);
 int run_schema(const Arguments& arguments);

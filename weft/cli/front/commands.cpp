@@ -8,6 +8,7 @@ constexpr Command kCommands[] = {
     {"run", "run any program as several ranks, and end them together", run_run},
     {"check", "find what is wrong with a DeepSpeed config, and repair it", run_check},
     {"blame", "find the rank to blame for a run that hung or failed", run_blame},
+    {"ckpt", "look after checkpoints: list, verify, compare, prune, export", run_ckpt},
     {"bench", "measure collectives, or draw how they work (--teach)", run_bench},
     {"schema", "print the JSON Schema of a DeepSpeed config, for editors", run_schema},
     {"completion", "print the completion script of bash, zsh or fish", run_completion},

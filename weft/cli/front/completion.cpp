@@ -49,6 +49,8 @@ int print_words(const Arguments& words) {
     std::printf("comm\n");
     return 0;
   }
+  if (words[0] == "ckpt")
+    return run_ckpt(words.size() == 2 ? Arguments{kListWords} : Arguments{words[1], kListWords, ""});
   const std::string& before = words[words.size() - 2];
   if (before == "--explain") {
     print_settings();
