@@ -11,11 +11,9 @@ import time
 
 import pytest
 
+from checkpoint_soak import chaos, kill_all, steps_in
+
 COMMON = ["--data", "random", "--warmup", "0"]
-
-
-def steps_in(store: pathlib.Path) -> list[int]:
-    return sorted(int(path.name[5:]) for path in store.glob("step_????????"))
 
 
 def result(folder: pathlib.Path, name: str) -> dict:
@@ -120,3 +118,14 @@ def test_a_full_disk_is_told_and_training_goes_on(build_dir, tiny, tmp_path):
         pytest.skip(f"mount namespaces are not allowed here: {done.stderr.strip()}")
     assert "there is no room on the disk for a checkpoint" in done.stderr and "training goes on" in done.stderr
     assert done.returncode == 1 and result(tmp_path, "r")["steps"] == 30
+
+
+# A bounded number here; checkpoint_soak.py by hand does as many as it is told.
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_killed_again_and_again_it_goes_on_as_if_nothing_had_happened(build_dir, tmp_path, ranks):
+    assert kill_all(build_dir / "bin" / "weft", tmp_path, ranks, kills=5, seed=ranks) >= 5
+
+
+def test_a_rank_that_dies_now_and_then_changes_no_loss(build_dir, tmp_path):
+    done = chaos(build_dir / "bin" / "weft", tmp_path, ranks=2, for_s=6, every_s=0.5, seed=1)
+    assert done["kills"] >= 2 and done["steps"] > done["kills"]

@@ -14,6 +14,7 @@ TEST(AgentJob, ArrivesAsItWas) {
                                 .master_addr = "node0",
                                 .master_port = 4321,
                                 .max_restarts = 5,
+                                .resume = true,
                                 .linger = std::chrono::milliseconds(700),
                                 .grace = std::chrono::milliseconds(1500),
                                 .log_dir = "l\xff",
@@ -32,6 +33,7 @@ TEST(AgentJob, ArrivesAsItWas) {
   EXPECT_EQ(got.launch.master_addr, "node0");
   EXPECT_EQ(got.launch.master_port, 4321);
   EXPECT_EQ(got.launch.max_restarts, 5);
+  EXPECT_TRUE(got.launch.resume);
   EXPECT_EQ(got.launch.linger, job.launch.linger);
   EXPECT_EQ(got.launch.grace, job.launch.grace);
   EXPECT_EQ(got.launch.log_dir, job.launch.log_dir);

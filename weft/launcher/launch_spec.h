@@ -21,6 +21,7 @@ struct LaunchSpec {
   std::string master_addr = "127.0.0.1";
   std::optional<int> master_port = {};  // nothing: one host chooses a free one, several take kDefaultMasterPort
   int max_restarts = 0;
+  bool resume = false;                                        // ranks that are started again find WEFT_RESUME=1
   std::chrono::nanoseconds linger = {};                       // between a rank's failure and asking the others to end
   std::chrono::nanoseconds grace = std::chrono::seconds(10);  // between asking ranks to end and killing them
   std::string log_dir = {};                                   // "": the ranks' output is forwarded

@@ -28,6 +28,8 @@ void add_place(Variables& out, const LaunchSpec& spec, int local_rank) {
 void add_attempt(Variables& out, const LaunchSpec& spec, int attempt) {
   out["TORCHELASTIC_RESTART_COUNT"] = cat(attempt);
   out["TORCHELASTIC_MAX_RESTARTS"] = cat(spec.max_restarts);
+  // An outer run's word is not about this one.
+  out["WEFT_RESUME"] = spec.resume && attempt > 0 ? std::optional<std::string>("1") : std::nullopt;
   out["TORCHELASTIC_RUN_ID"] = out["WEFT_RUN_ID"] = spec.run_id;
   // Left over from an outer torchrun it would tell rank 0 not to open the store, and all ranks would wait for ever.
   out["TORCHELASTIC_USE_AGENT_STORE"] = std::nullopt;

@@ -29,12 +29,19 @@ TEST_F(RankEnvironment, IsThatOfTorchrun) {
                             {"OMP_NUM_THREADS", "4"},
                             {"MASTER_ADDR", "127.0.0.1"},
                             {"WEFT_RUN_ID", "r"},
+                            {"WEFT_RESUME", std::nullopt},
                             {"ROLE_NAME", "default"},
                             {"TORCHELASTIC_RUN_ID", "r"},
                             {"TORCHELASTIC_RESTART_COUNT", "1"},
                             {"TORCHELASTIC_MAX_RESTARTS", "3"},
                             {"TORCHELASTIC_USE_AGENT_STORE", std::nullopt}};
   EXPECT_EQ(rank_environment(spec_, 2, 1, 555, 16), wanted);
+}
+
+TEST_F(RankEnvironment, OnlyThoseStartedAgainResume) {
+  spec_.resume = true;
+  EXPECT_EQ(rank_environment(spec_, 0, 0, 1, 2).at("WEFT_RESUME"), std::nullopt);
+  EXPECT_EQ(rank_environment(spec_, 0, 1, 1, 2).at("WEFT_RESUME"), "1");
 }
 
 TEST_F(RankEnvironment, CountsOverHosts) {

@@ -10,7 +10,7 @@ void run_bench_comm(const BenchCommOptions& options, const std::vector<std::stri
   if (std::getenv("RANK") != nullptr) exec_worker("bench-comm", arguments);
   std::vector<std::string> words = {"bench", "comm"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  exec_ranks(options.num_ranks, options.threads, words);
+  exec_ranks({.count = options.num_ranks, .threads = options.threads}, words);
 }
 
 }  // namespace weft::cli

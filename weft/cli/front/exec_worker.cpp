@@ -55,10 +55,11 @@ void exec_worker(const std::string& command, const std::vector<std::string>& arg
   become(std::move(words), "start weft-worker");
 }
 
-void exec_ranks(int64_t num_ranks, int64_t threads, const std::vector<std::string>& words) {
+void exec_ranks(const RanksToStart& ranks, const std::vector<std::string>& words) {
   const std::string self = fs::read_symlink("/proc/self/exe").string();
-  std::vector<std::string> all = {self, "run", "-n", cat(num_ranks), "--no-prefix"};
-  if (threads > 0) all.insert(all.end(), {"--threads", cat(threads)});
+  std::vector<std::string> all = {self, "run", "-n", cat(ranks.count), "--no-prefix"};
+  if (ranks.threads > 0) all.insert(all.end(), {"--threads", cat(ranks.threads)});
+  if (ranks.restarts > 0) all.insert(all.end(), {"--restarts", cat(ranks.restarts), "--resume"});
   all.insert(all.end(), {"--", self});
   all.insert(all.end(), words.begin(), words.end());
   become(std::move(all), "start the ranks");

@@ -25,7 +25,7 @@ struct Typed {
   int64_t num_ranks = 1, restarts = 0, num_hosts = 1;
   std::optional<int64_t> threads, master_port, host_rank;
   std::string linger = "2s", grace = "10s", bind = "none", master;
-  bool no_prefix = false;
+  bool no_prefix = false, resume = false;
   TypedHosts hosts;
 };
 
@@ -38,8 +38,13 @@ void add_rank_flags(CLI::App& app, Typed& t) {
   app.option_defaults()->group("The ranks");
   add_int(app, "-n,--ranks", t.num_ranks, 1, launcher::kMaxLocalRanks,
           "ranks to start on this host, or on each of several");
-  add_int(app, "--restarts", t.restarts, 0, kMaxRestarts,
-          "after a failure start all ranks again, this often at most\n(not after exit code 2, which is wrong usage)");
+  auto* restarts = add_int(
+      app, "--restarts", t.restarts, 0, kMaxRestarts,
+      "after a failure start all ranks again, this often at most\n(not after exit code 2, which is wrong usage)");
+  app.add_flag(
+         "--resume", t.resume,
+         "ranks that are started again go on from their newest\ncheckpoint (WEFT_RESUME=1; weft train --save does so)")
+      ->needs(restarts);
   app.add_option("--linger", t.linger,
                  "after a failure, time for the other ranks to say\nwhom they miss and to end by themselves")
       ->capture_default_str()
@@ -133,6 +138,7 @@ void check_json_folder(const std::string& path) {
 void take_launch(const Typed& t, launcher::LaunchSpec& spec) {
   spec.num_local = static_cast<int>(t.num_ranks);
   spec.max_restarts = static_cast<int>(t.restarts);
+  spec.resume = t.resume;
   spec.linger = parse_duration(t.linger).value();
   spec.grace = parse_duration(t.grace).value();
   if (t.threads) spec.threads = static_cast<int>(*t.threads);
@@ -165,7 +171,7 @@ std::optional<RunOptions> parse_run_options(const std::vector<std::string>& argu
                "MASTER_ADDR, ...).\n"
                "When one fails the others are ended, and its error is shown last. No process is ever left behind.",
                "weft run -n 4 -- python3 train.py --epochs 3\n"
-               "  weft run -n 8 --restarts 3 --log-dir logs -- ./train\n"
+               "  weft run -n 8 --restarts 3 --resume -- weft train --save state --save-every 100\n"
                "  weft run -n 8 --hosts node0,node1 -- python3 train.py\n"
                "  weft run -n 8 --nnodes 2 --node-rank 0 --master node0:29500 -- python3 train.py\n"
                "Exit codes: that of the first rank to fail (128 + signal if one killed it), 128 + signal after Ctrl-C, "

@@ -122,6 +122,7 @@ TEST(RunOptions, RefusesWithTheReason) {
       {with_program({"-n", "1025"}), "1025 is outside 1..1024"},
       {with_program({"-n", "many"}), "'many' is not a whole number"},
       {with_program({"--restart", "1"}), "did you mean --restarts?"},
+      {with_program({"--resume"}), "requires --restarts"},
       {with_program({"--grace", "soon"}), "soon"},
       {with_program({"--linger", "long"}), "long"},
       {with_program({"--bind", "core"}), "did you mean cores?"},

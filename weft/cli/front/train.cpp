@@ -12,11 +12,12 @@ int run_train(const Arguments& arguments) {
   const auto options = parse_train_options(arguments);
   if (!options) return 0;
   // Of a rank that somebody else started (torchrun, Slurm, mpirun) the worker knows the world.
-  if (options->ranks == 1 || std::getenv("RANK") != nullptr) exec_worker("train", arguments);
+  const bool needs_launcher = options->ranks > 1 || options->restarts > 0;
+  if (!needs_launcher || std::getenv("RANK") != nullptr) exec_worker("train", arguments);
   train_config(*options, static_cast<int>(options->ranks));
   std::vector<std::string> words = {"train"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  exec_ranks(options->ranks, options->threads, words);
+  exec_ranks({.count = options->ranks, .threads = options->threads, .restarts = options->restarts}, words);
 }
 
 }  // namespace weft::cli

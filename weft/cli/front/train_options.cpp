@@ -67,6 +67,9 @@ void add_file_flags(CLI::App& app, TrainOptions& o) {
   add_int(app, "--keep-every", o.keep_every, 0, int64_t{1} << 40, "and those of every Nth step")->needs(last);
   add_int(app, "--keep-best", o.keep_best, 0, 1 << 30, "and the K with the lowest loss")->needs(last);
   app.add_flag("--resume", o.resume, "go on from the newest intact state in --save")->needs(save);
+  add_int(app, "--restarts", o.restarts, 0, 1000,
+          "after a failure start all ranks again from the newest save,\nthis often at most")
+      ->needs(save);
   app.add_option("--runs", o.runs_folder, "where run folders go")->capture_default_str()->type_name("DIR");
   app.add_option("--name", o.name, "name of the run folder (default: date and time)")->type_name("NAME");
   app.add_flag("--trace", o.trace,

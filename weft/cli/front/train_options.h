@@ -44,6 +44,7 @@ struct TrainOptions {
   int64_t keep_every = 0;  // and those that this divides
   int64_t keep_best = 0;   // and so many with the lowest loss
   bool resume = false;
+  int64_t restarts = 0;  // after failures, from the newest save
   std::string runs_folder = "runs";
   std::string name;       // of the run; empty: from the clock
   std::string json_path;  // "-": standard output

@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 #include <thread>
 
@@ -110,6 +111,12 @@ class Training {
   int64_t first_step_ = 0;
 };
 
+// By `weft run --restarts K --resume`.
+bool is_started_again() {
+  const char* word = std::getenv("WEFT_RESUME");
+  return word != nullptr && std::string_view(word) == "1";
+}
+
 examples::GptShape shape_of(const TrainOptions& o) {
   return {.vocab = o.vocab, .seq = o.seq, .dim = o.dim, .layers = o.layers, .heads = o.heads, .tied = o.tied};
 }
@@ -164,7 +171,7 @@ Training::Training(const TrainOptions& options)
   if (!o_.init_path.empty()) load_weights(model_, o_.init_path);
   engine_.emplace(engine::tensors_of(model_), config_, world_);
   if (!o_.save_folder.empty()) open_checkpoints(o_.save_folder);
-  if (o_.resume) restore();
+  if (o_.resume || (checkpoints_ && is_started_again())) restore();
   // Last: what is refused above leaves no folder behind.
   if (leads()) folder_.emplace(Env::posix(), o_.runs_folder, o_.name);
   begin_telemetry();
