@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -13,6 +14,7 @@ import pytest
 
 from checkpoint_soak import chaos, kill_all, steps_in
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMON = ["--data", "random", "--warmup", "0"]
 
 
@@ -100,6 +102,22 @@ def test_another_number_of_ranks_goes_on_with_a_word(weft, tiny, tmp_path):
     assert "--ranks is 2 now, the saved run had 3" in done.err
 
 
+def test_fewer_ranks_keep_the_batch_by_accumulation(weft, tiny, tmp_path):
+    (tmp_path / "batch.json").write_text(json.dumps({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2},
+                                                     "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}}))
+
+    def run(ranks: int, steps: int, *words: str) -> dict:
+        done = weft("train", "-n", str(ranks), *tiny, *COMMON, "--config", "batch.json", "--steps", str(steps), "--json", "-", *words)
+        assert done.code == 0, done.err
+        return json.loads(done.out)
+
+    whole, first = run(4, 8), run(4, 4, "--save", "s")
+    rest = run(2, 8, "--save", "s", "--resume")
+    assert rest["tokens_per_step"] == first["tokens_per_step"]
+    assert first["loss_bits"] == whole["loss_bits"][:4]
+    assert rest["loss"] == pytest.approx(whole["loss"][4:], rel=1e-5)  # the same samples, added up in another order
+
+
 def test_a_second_run_is_refused_by_the_name_of_the_first(weft, tiny, start, tmp_path):
     process = start("--for", "10m", "--save", "s", "--save-every", "1")
     wait_for(lambda: (tmp_path / "s").exists() and steps_in(tmp_path / "s"))
@@ -129,3 +147,27 @@ def test_killed_again_and_again_it_goes_on_as_if_nothing_had_happened(build_dir,
 def test_a_rank_that_dies_now_and_then_changes_no_loss(build_dir, tmp_path):
     done = chaos(build_dir / "bin" / "weft", tmp_path, ranks=2, for_s=6, every_s=0.5, seed=1)
     assert done["kills"] >= 2 and done["steps"] > done["kills"]
+
+
+POINTS = re.findall(r"// ([a-z]+\.[a-z]+)", (ROOT / "weft" / "checkpoint" / "kill_points.h").read_text())
+
+
+def kills(world: int) -> list[tuple[str, int]]:
+    """Every place with every rank that passes it: rank 0 alone commits and prunes, the others alone leave notes."""
+    of_rank_0 = {point for point in POINTS if point.startswith(("commit.", "prune."))}
+    return [(point, rank) for point in POINTS for rank in range(world)
+            if (rank == 0 or point not in of_rank_0) and not (rank == 0 and point == "save.noted")]
+
+
+@pytest.mark.parametrize("point, rank", kills(2), ids=lambda word: str(word))
+def test_a_rank_that_dies_anywhere_in_a_save_or_a_load_changes_no_loss(weft, tiny, tmp_path, point, rank):
+    """Steps 1 to 3 are saved before; the first attempt then dies, the second one goes on."""
+    words = ["-n", "2", "--save", "s", "--save-every", "1", "--keep-last", "2"]
+    assert weft("train", *tiny, *COMMON, *words, "--steps", "3").code == 0
+    done = weft("train", *tiny, *COMMON, *words, "--steps", "6", "--restarts", "1", "--resume", "--json", "out.json", env={"WEFT_KILL_AT": f"{rank}:{point}:1"})
+    assert done.code == 0, done.err
+    assert f"dying at {point}" in done.err
+    whole = bits(weft, tiny, "-n", "2", "--steps", "6")
+    out = json.loads((tmp_path / "out.json").read_text())  # of the attempt that ended last
+    assert out["first_step"] >= 3 and out["loss_bits"] == whole[out["first_step"]:]
+    assert steps_in(tmp_path / "s") == [5, 6]

@@ -9,6 +9,7 @@
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
+#include "weft/checkpoint/kill_points.h"
 #include "weft/checkpoint/store_names.h"
 
 namespace weft::checkpoint {
@@ -23,9 +24,13 @@ std::string failure_name(int rank, const std::string& id) { return cat("rank_", 
 
 Part write_file_of(Env& env, const std::string& store, const SaveRequest& request,
                    const std::function<void(RankFileWriter&)>& fill) {
+  pass(KillPoint::kSaveBegin);
   RankFileWriter writer(env, store, request.step, request.rank, request.slices);
+  pass(KillPoint::kSaveOpened);
   fill(writer);
-  return writer.finish();
+  Part part = writer.finish();
+  pass(KillPoint::kSaveWritten);
+  return part;
 }
 
 // Best effort: without it rank 0 waits for its deadline.
@@ -43,6 +48,7 @@ void write_for_others(Env& env, const std::string& store, const SaveRequest& req
     const Part part = write_file_of(env, store, request, fill);
     const std::string path = cat(folder_in(store, request.step), "/", note_name(request.rank, request.id));
     publish_file(env, path, bytes_of(render_part(part)));
+    pass(KillPoint::kSaveNoted);
   } catch (...) {
     say_failed(env, store, request);
     throw;
@@ -111,6 +117,7 @@ std::vector<Part> parts_of_others(Env& env, const std::string& folder, const Sav
 
 // The step counts already: an old one that cannot be removed must not be taken for a failure of the save.
 void prune(Env& env, const std::string& store, const PrunePolicy& policy) {
+  pass(KillPoint::kPruneBegin);
   try {
     prune_store(env, store, policy);
   } catch (const Error& error) {

@@ -4,6 +4,7 @@
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
+#include "weft/checkpoint/kill_points.h"
 #include "weft/checkpoint/store.h"
 #include "weft/checkpoint/store_names.h"
 #include "weft/checkpoint/store_writer.h"
@@ -49,15 +50,19 @@ void commit_step(Env& env, const std::string& store, Manifest head, std::span<co
   const std::string name = step_name(head.step), temp = cat(store, "/", name, kTempSuffix);
   const std::string path = cat(store, "/", name);
   const Manifest manifest = merge_parts(std::move(head), parts, cat(temp, "/", kManifestName));
+  pass(KillPoint::kCommitBegin);
   remove_strays(env, temp, manifest);
   for (const auto& file : manifest.files) check_stored(env, cat(temp, "/", file.name), file.bytes);
   env.sync_folder(temp);
   write_manifest(env, temp, manifest);
   env.sync_folder(temp);
+  pass(KillPoint::kCommitSealed);
   if (env.stat(path)) make_way(env, store, name);
   env.rename(temp, path);
   env.sync_folder(store);
+  pass(KillPoint::kCommitRenamed);
   publish_file(env, cat(store, "/", kLatestName), bytes_of(render_latest(manifest.step)));
+  pass(KillPoint::kCommitPointed);
   try_discard(env, store, cat(name, kOldSuffix));
 }
 
@@ -67,6 +72,7 @@ void discard_folder(Env& env, const std::string& store, const std::string& folde
   if (env.stat(trash)) remove_flat_folder(env, trash);
   env.rename(path, trash);
   env.sync_folder(store);
+  pass(KillPoint::kPruneRenamed);
   remove_flat_folder(env, trash);
 }
 

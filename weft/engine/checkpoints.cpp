@@ -13,6 +13,7 @@
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
+#include "weft/checkpoint/kill_points.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/saved_numbers.h"
 #include "weft/engine/state_names.h"
@@ -307,6 +308,7 @@ Checkpoints::Attempt Checkpoints::try_to_load(const checkpoint::StepPlace& place
   Attempt out{.outcome = Attempt::Outcome::kDamaged};
   try {
     checkpoint::Manifest manifest = open_step(env_, place);
+    pass(checkpoint::KillPoint::kLoadOpened);
     out.outcome = Attempt::Outcome::kRefused;
     out.loaded = facts_of(manifest, place.folder);
     if (!options.tag.empty() && options.tag != out.loaded.tag) {
@@ -318,6 +320,7 @@ Checkpoints::Attempt Checkpoints::try_to_load(const checkpoint::StepPlace& place
     out.outcome = Attempt::Outcome::kDamaged;
     checkpoint::StepReader reader(env_, place.folder, std::move(manifest));
     read_all(reader);
+    pass(checkpoint::KillPoint::kLoadRead);
     out.outcome = Attempt::Outcome::kLoaded;
   } catch (const Error& error) {
     out.text = pack(error);
