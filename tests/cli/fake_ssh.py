@@ -2,7 +2,8 @@
 """Stands in for ssh: fake_ssh.py HOST COMMAND runs COMMAND in a shell of this machine, as sshd would: in a session of its own, with a bare environment, and with
 an input that ends when this process does. Killing it does not kill what it started.
 
-The names of some hosts make it fail: unreachable, chatty (a greeting comes first on standard output), stuck (no answer at all).
+The names of some hosts make it fail: unreachable, chatty (a greeting comes first on standard output), stuck (no answer at all),
+leaving (once there is a file named gone).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import threading
 
 host, command = sys.argv[1:3]
-if host == "unreachable":
+if host == "unreachable" or (host == "leaving" and os.path.exists("gone")):
     print("ssh: connect to host unreachable port 22: No route to host", file=sys.stderr)
     sys.exit(255)
 if host == "stuck":

@@ -241,6 +241,14 @@ def test_restarts_begin_anew_on_all_hosts(weft, tmp_path):
     assert last[0] == last[1] and last[0].startswith("1 ")
 
 
+def test_a_host_that_stays_away_is_left_out_where_enough_ranks_remain(weft, tmp_path):
+    script = 'if [ $WORLD_SIZE = 3 ]; then touch gone; [ $RANK = 2 ] && exit 5; exec sleep 1000; fi; echo "$WORLD_SIZE $WEFT_RESUME" > world.$RANK'
+    done = weft(*on("a:2,leaving:1", "--restarts", "3", "--resume", "--min-ranks", "2"), *shell(script))
+    assert done.code == 0, done.err
+    assert "going on without leaving: 2 ranks" in done.err
+    assert [(tmp_path / f"world.{rank}").read_text() for rank in range(2)] == ["2 1\n"] * 2
+
+
 def test_a_port_in_use_is_refused(weft, tmp_path):
     import socket
 

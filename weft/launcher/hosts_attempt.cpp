@@ -178,9 +178,12 @@ void HostsAttempt::on_report(size_t index, AgentReport report) {
 }
 
 void HostsAttempt::check_hosts() {
-  for (auto& place : places_) {
+  for (size_t i = 0; i < places_.size(); ++i) {
+    auto& place = places_[i];
     if (place.is_open() && place.host.is_silent()) place.host.kill();
     const bool is_lost = place.host.has_ended() && !place.report && !place.has_refused;
+    // Once we end them ourselves they say nothing about who is there.
+    if (is_lost && !place.counted && !facts_.started && !asked_to_end_) away_.push_back(i);
     if (is_lost && !place.counted && !facts_.interrupted_by) trouble(place.host.loss());
     place.counted = place.counted || is_lost;
   }
@@ -219,9 +222,10 @@ void HostsAttempt::on_deadline() {
   if (facts_.first_failure && !asked_to_end_) return ask_to_end(SIGTERM);  // the linger is over
   deadline_ = Deadline::never();
   if (!asked_to_end_) {
-    for (const auto& place : places_) {
-      if (!place.host.is_ready()) return trouble(place.host.loss());
+    for (size_t i = 0; i < places_.size(); ++i) {
+      if (!places_[i].host.is_ready()) away_.push_back(i);
     }
+    if (!away_.empty()) return trouble(places_[away_.front()].host.loss());
   }
   for (auto& place : places_) {
     if (!place.is_open()) continue;

@@ -24,6 +24,8 @@ class HostsAttempt {
   HostsAttempt(const HostsSpec& spec, int number, SignalWatch& signals);
 
   Outcome run();
+  // Once it ran: those that did not answer, so that no rank was started anywhere. By their place in the spec.
+  const std::vector<size_t>& away() const { return away_; }
 
  private:
   struct Place {
@@ -61,6 +63,7 @@ class HostsAttempt {
   bool asked_to_end_ = false, hurry_ = false;
   Stopwatch since_failure_;
   HostsFacts facts_;
+  std::vector<size_t> away_;
 };
 
 }  // namespace weft::launcher

@@ -16,9 +16,11 @@ struct HostsSpec {
   // a free one for each attempt.
   LaunchSpec launch = {};
   std::vector<Host> hosts = {};
-  std::vector<std::string> ssh = {};            // the words before the name of the host and the command for its shell
-  std::string remote_weft = {};                 // the program there
-  std::string cwd = {};                         // the ranks' folder
+  std::vector<std::string> ssh = {};  // the words before the name of the host and the command for its shell
+  std::string remote_weft = {};       // the program there
+  std::string cwd = {};               // the ranks' folder
+  // After a failure, hosts that do not answer are left out as long as so many ranks remain; 0: all must be there.
+  int min_ranks = 0;
   std::map<std::string, std::string> env = {};  // variables they get besides those of their own host
 };
 

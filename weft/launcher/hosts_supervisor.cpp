@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <string_view>
 
 #include "weft/base/error.h"
@@ -31,12 +32,41 @@ void check_master(const HostsSpec& spec) {
 
 }  // namespace
 
+HostsSpec without(const HostsSpec& spec, const std::vector<size_t>& away) {
+  HostsSpec left = spec;
+  left.hosts.clear();
+  left.launch.ranks_per_host.clear();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < spec.hosts.size(); ++i) {
+    if (std::ranges::find(away, i) != away.end()) {
+      names.push_back(spec.hosts[i].name);
+      continue;
+    }
+    left.hosts.push_back(spec.hosts[i]);
+    left.launch.ranks_per_host.push_back(spec.hosts[i].num_ranks);
+  }
+  left.launch.num_hosts = static_cast<int>(left.hosts.size());
+  if (names.empty() || spec.min_ranks == 0 || left.launch.world() < spec.min_ranks) return spec;
+  // Where rank 0 listened on the first host by its name, it does so on the one that is first now.
+  if (spec.launch.master_addr == address_of(spec.hosts.front()))
+    left.launch.master_addr = address_of(left.hosts.front());
+  log_warn("going on without ", join(names, ", "), ": ", left.launch.world(), " ranks");
+  return left;
+}
+
 RunResult supervise_hosts(const HostsSpec& spec) {
   check_master(spec);
   make_room_for_descriptors(kDescriptorsPerHost * spec.hosts.size());
   SignalWatch signals;
-  const auto result =
-      run_with_restarts(spec.launch, signals, [&](int number) { return HostsAttempt(spec, number, signals).run(); });
+  HostsSpec now = spec;
+  const auto result = run_with_restarts(spec.launch, signals, [&](int number) {
+    auto attempt = std::make_unique<HostsAttempt>(now, number, signals);
+    Outcome outcome = attempt->run();
+    const std::vector<size_t> away = attempt->away();
+    attempt.reset();  // it looks at the hosts that it was made for
+    now = without(now, away);
+    return outcome;
+  });
   if (!spec.launch.log_dir.empty()) {
     log_info("what the ranks printed is in ", spec.launch.log_dir, "/rank_*.attempt_*.log on their hosts");
   }

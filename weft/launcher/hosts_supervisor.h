@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "weft/launcher/hosts_spec.h"
 #include "weft/launcher/run_result.h"
@@ -14,6 +15,9 @@
 namespace weft::launcher {
 
 RunResult supervise_hosts(const HostsSpec& spec);
+
+// What is left to start where some hosts, by their place, do not answer: all of it, unless enough ranks remain.
+HostsSpec without(const HostsSpec& spec, const std::vector<size_t>& away);
 
 // Of our own environment what ranks on other hosts get without being asked: the settings of weft, OpenMP, the
 // communication libraries, torch and Python. Not those that describe one host (PATH, CUDA_VISIBLE_DEVICES).

@@ -6,6 +6,7 @@
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/cli/front/flags.h"
 #include "weft/launcher/hosts_supervisor.h"
 #include "weft/launcher/shell_words.h"
 
@@ -27,6 +28,7 @@ void refuse_without_hosts(const TypedHosts& t) {
   const char* flag = !t.ssh.empty()           ? "--ssh"
                      : !t.remote_weft.empty() ? "--remote-weft"
                      : !t.env.empty()         ? "--env"
+                     : t.min_ranks > 0        ? "--min-ranks"
                                               : "";
   if (*flag != '\0') refuse(cat(flag, " is for ranks on other hosts"), "", "name them: --hosts a,b or --hostfile FILE");
 }
@@ -60,6 +62,8 @@ void add_hosts_flags(CLI::App& app, TypedHosts& t) {
       ->type_name("NAME[=VALUE]")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
+  add_int(app, "--min-ranks", t.min_ranks, 0, int64_t{1} << 26,
+          "with --restarts: hosts that stay away are left out as\nlong as so many ranks remain; 0: never");
   app.add_option("--ssh", t.ssh,
                  "the command to use in place of ssh; it gets the host and\none word for the shell there")
       ->type_name("COMMAND");
@@ -78,6 +82,7 @@ std::optional<launcher::HostsSpec> take_hosts(const TypedHosts& t, launcher::Lau
   spec.ssh = launcher::split_words(t.ssh.empty() ? kSsh : t.ssh);
   if (spec.ssh.empty()) refuse("--ssh names no command", "", "--ssh 'ssh -J gateway'");
   spec.remote_weft = t.remote_weft.empty() ? fs::read_symlink("/proc/self/exe").string() : t.remote_weft;
+  spec.min_ranks = static_cast<int>(t.min_ranks);
   spec.cwd = fs::current_path().string();
   spec.env = launcher::sent_environment();
   for (const auto& text : t.env) add_variable(text, spec.env);

@@ -1,6 +1,7 @@
 // The flags of `weft run` that start ranks on other hosts.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ namespace weft::cli {
 struct TypedHosts {
   std::string hosts, hostfile, ssh, remote_weft;
   std::vector<std::string> env;
+  int64_t min_ranks = 0;
 
   bool wanted() const { return !hosts.empty() || !hostfile.empty(); }
 };

@@ -123,6 +123,7 @@ TEST(RunOptions, RefusesWithTheReason) {
       {with_program({"-n", "many"}), "'many' is not a whole number"},
       {with_program({"--restart", "1"}), "did you mean --restarts?"},
       {with_program({"--resume"}), "requires --restarts"},
+      {with_program({"--min-ranks", "2"}), "is for ranks on other hosts"},
       {with_program({"--grace", "soon"}), "soon"},
       {with_program({"--linger", "long"}), "long"},
       {with_program({"--bind", "core"}), "did you mean cores?"},
