@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <random>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/checkpoint/kill_points.h"
+#include "weft/checkpoint/store_names.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/saved_numbers.h"
 #include "weft/engine/state_names.h"
@@ -24,6 +26,9 @@ namespace {
 
 // Rounded up for what is not tensors: headers, the manifest, names in folders.
 constexpr uint64_t kOverheadBytes = 1 << 20;
+constexpr uint64_t kMaxLockBytes = 4096;
+constexpr double kSharingDeadlineS = 10;
+constexpr auto kLookAgain = std::chrono::milliseconds(20);
 
 std::string new_id() {
   std::random_device random;
@@ -91,6 +96,60 @@ Checkpoints::~Checkpoints() {
 
 // --- Saving ----------------------------------------------------------------------------------------------------------
 
+// Throws on all ranks what one of them found.
+void Checkpoints::share_problem(const std::optional<Error>& problem) {
+  const auto texts = exchange_texts(*training_.world().group, problem ? pack(*problem) : "", training_.device());
+  if (problem) throw Error(*problem);
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    if (!texts[rank].empty()) throw unpack(texts[rank], static_cast<int>(rank));
+  }
+}
+
+std::optional<Error> Checkpoints::lock_problem(const std::string& folder) {
+  if (training_.world().rank != 0) return std::nullopt;
+  try {
+    lock_.reset();
+    lock_.emplace(env_, folder);
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+// The lock says who holds it: a rank that reads the same there sees the same folder. A network may take a moment to show it.
+std::optional<Error> Checkpoints::sharing_problem(const std::string& folder) {
+  const std::string path = cat(folder, "/", checkpoint::kLockName);
+  const auto text = [&]() -> std::string {
+    try {
+      return read_file(env_, path, kMaxLockBytes);
+    } catch (const Error&) {
+      return "";
+    }
+  };
+  const std::string of_rank_0 = exchange_texts(*training_.world().group, text(), training_.device())[0];
+  const auto deadline = Deadline::after(kSharingDeadlineS);
+  for (std::string mine = text(); mine != of_rank_0; mine = text()) {
+    if (deadline.expired()) {
+      return Error(ErrorKind::kInput,
+                   {.title = "not all ranks see the folder that checkpoints go to",
+                    .what = mine.empty() ? "what rank 0 wrote there is not to be found" : "it is another run's",
+                    .where = path,
+                    .fix = "save to a folder that all hosts share"});
+    }
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return std::nullopt;
+}
+
+void Checkpoints::open(const std::string& folder) {
+  if (open_folder_ == folder) return;
+  finish_previous();
+  open_folder_.clear();  // the lock goes first
+  share_problem(lock_problem(folder));
+  share_problem(sharing_problem(folder));
+  open_folder_ = folder;
+}
+
 // What a rank says before a save begins.
 struct Checkpoints::Start {
   uint64_t bytes = 0;
@@ -122,11 +181,6 @@ Checkpoints::Start Checkpoints::prepare(const std::string& folder) {
   if (training_.world().rank == 0) {
     for (auto& [name, tensor] : training_.updater().counters())
       slices_.push_back(whole(cat(kCounterPrefix, name), tensor));
-    if (locked_folder_ != folder) {
-      lock_.reset();
-      lock_.emplace(env_, folder);
-      locked_folder_ = folder;
-    }
     out.free_bytes = env_.free_bytes(folder);
     out.id = new_id();
   }
@@ -195,6 +249,7 @@ SaveReport Checkpoints::save(const std::string& folder, const SaveOptions& optio
   const Stopwatch watch;
   training_.before_save();
   SaveReport report{.step = training_.global_steps(), .waited_s = finish_previous()};
+  open(folder);
   Start mine;
   std::optional<Error> problem;
   try {
@@ -237,12 +292,7 @@ SaveReport Checkpoints::save(const std::string& folder, const SaveOptions& optio
 
 void Checkpoints::wait() {
   finish_previous();
-  const auto outcomes = exchange_texts(*training_.world().group, problem_ ? pack(*problem_) : "", training_.device());
-  const std::optional<Error> mine = std::exchange(problem_, std::nullopt);
-  if (mine) throw Error(*mine);
-  for (size_t rank = 0; rank < outcomes.size(); ++rank) {
-    if (!outcomes[rank].empty()) throw unpack(outcomes[rank], static_cast<int>(rank));
-  }
+  share_problem(std::exchange(problem_, std::nullopt));
 }
 
 // --- Loading ---------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 // writing itself meets in the folder (checkpoint/save_step.h).
 //
 // Ownership: belongs to a Training and looks at it only inside save() and load(); owns a copy of its state on the host, and on
-// rank 0 the store's lock, from the first save on. Threads: one at a time, and one of its own that writes. Failure: what stops a
+// rank 0 the store's lock, once it is open. Threads: one at a time, and one of its own that writes. Failure: what stops a
 // save from beginning is thrown, on all ranks; what goes wrong behind it is logged, counted and thrown by wait(). PeerLost.
 #pragma once
 
@@ -36,6 +36,8 @@ class Checkpoints {
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
 
+  // Nothing where it is open already.
+  void open(const std::string& folder);
   SaveReport save(const std::string& folder, const SaveOptions& options);
   // Until the save under way has ended on all ranks; throws on all if it failed on one.
   void wait();
@@ -49,6 +51,9 @@ class Checkpoints {
   struct Start;
   struct Attempt;
 
+  void share_problem(const std::optional<Error>& problem);
+  std::optional<Error> lock_problem(const std::string& folder);
+  std::optional<Error> sharing_problem(const std::string& folder);
   double finish_previous();
   Start prepare(const std::string& folder);
   std::vector<Start> meet(const Start& mine, const std::optional<Error>& problem);
@@ -65,7 +70,7 @@ class Checkpoints {
   Training& training_;
   Env& env_;
   std::optional<checkpoint::StoreLock> lock_;
-  std::string locked_folder_;
+  std::string open_folder_;
   std::vector<checkpoint::LiveSlice> slices_;  // while a save begins
   checkpoint::HostCopy copy_;
   std::atomic<bool> hurry_ = false;

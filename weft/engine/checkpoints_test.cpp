@@ -364,6 +364,19 @@ TEST(Checkpoint, TwoRunsDoNotWriteToOneStore) {
   expect_refused([&] { two.engine.save_checkpoint(dir / "s"); }, "another run is writing to this store");
 }
 
+TEST(Checkpoint, AFolderThatNotAllRanksSeeIsRefused) {
+  const test::TempDir dir;
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    Wide model;
+    Engine engine(model.tensors(), settings(2, 1), world(run, ctx.rank(), 2));
+    const std::string text = refusal([&] { engine.open_checkpoints(dir / cat("s", ctx.rank())); });
+    EXPECT_NE(text.find("not all ranks see the folder"), std::string::npos) << text;
+    EXPECT_NE(text.find(dir / "s1"), std::string::npos) << "rank 1's: " << text;
+    engine.open_checkpoints(dir / "together");
+  });
+}
+
 TEST(Checkpoint, KeepsTheLast) {
   const test::TempDir dir;
   Alone one;

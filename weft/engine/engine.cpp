@@ -47,6 +47,7 @@ void Engine::set_optimizer_state(const engine::NamedTensors& state) { it_->set_o
 SaveReport Engine::save_checkpoint(const std::string& folder, const SaveOptions& options) {
   return it_->checkpoints().save(folder, options);
 }
+void Engine::open_checkpoints(const std::string& folder) { it_->checkpoints().open(folder); }
 void Engine::wait_for_checkpoint() { it_->checkpoints().wait(); }
 CheckpointTotals Engine::checkpoint_totals() const { return it_->checkpoints().totals(); }
 std::optional<LoadedCheckpoint> Engine::load_checkpoint(const std::string& folder,

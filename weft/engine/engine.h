@@ -192,6 +192,9 @@ class Engine {
   // the log and wait_for_checkpoint() say, and which leaves older steps as they are. Throws, on all ranks, where a save
   // cannot begin: no room, a folder that another run writes to.
   SaveReport save_checkpoint(const std::string& folder, const SaveOptions& options = {});
+  // Takes the store for this run before the first save does, so that a folder that cannot be written to, that another run has, or that
+  // not all ranks see is known before hours have gone into it. All ranks call it.
+  void open_checkpoints(const std::string& folder);
   // Until the save under way is committed; throws on all ranks if it was not. All ranks call it.
   void wait_for_checkpoint();
   CheckpointTotals checkpoint_totals() const;

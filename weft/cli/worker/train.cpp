@@ -170,7 +170,10 @@ Training::Training(const TrainOptions& options)
   if (!device_.is_cpu()) model_.to(device_);
   if (!o_.init_path.empty()) load_weights(model_, o_.init_path);
   engine_.emplace(engine::tensors_of(model_), config_, world_);
-  if (!o_.save_folder.empty()) open_checkpoints(o_.save_folder);
+  if (!o_.save_folder.empty()) {
+    open_checkpoints(o_.save_folder);
+    checkpoints_->open();
+  }
   if (o_.resume || (checkpoints_ && is_started_again())) restore();
   // Last: what is refused above leaves no folder behind.
   if (leads()) folder_.emplace(Env::posix(), o_.runs_folder, o_.name);

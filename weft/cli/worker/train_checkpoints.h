@@ -2,6 +2,7 @@
 // training.
 //
 //   TrainCheckpoints checkpoints(engine, {.folder = "state", .identity = ..., .machine = ..., .keep_last = 3});
+//   checkpoints.open();
 //   const auto step = checkpoints.restore();       // nothing: no step there yet
 //   checkpoints.save(step, loss);                  // behind the steps that follow
 //   checkpoints.save_and_wait(step, loss);         // at the end
@@ -34,6 +35,8 @@ class TrainCheckpoints {
  public:
   TrainCheckpoints(Engine& engine, TrainCheckpointOptions options);
 
+  // Refuses a store that cannot be had, before anything is trained.
+  void open() { engine_.open_checkpoints(o_.folder); }
   // Loads the newest step that is whole, and returns it.
   std::optional<int64_t> restore();
   void save(int64_t step, double loss);
