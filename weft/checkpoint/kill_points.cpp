@@ -55,11 +55,11 @@ Order read_order() {
 const char* name_of(KillPoint point) { return kNames[static_cast<size_t>(point)]; }
 
 void pass(KillPoint point) {
-  static const Order order = read_order();
-  if (order.point.empty() || order.point != name_of(point)) return;
+  static const Order kOrder = read_order();
+  if (kOrder.point.empty() || kOrder.point != name_of(point)) return;
   static std::atomic<int64_t> num_passed = 0;
-  if (++num_passed != order.count) return;
-  log_warn("dying at ", order.point, ", as WEFT_KILL_AT says");
+  if (++num_passed != kOrder.count) return;
+  log_warn("dying at ", kOrder.point, ", as WEFT_KILL_AT says");
   ::kill(::getpid(), SIGKILL);
 }
 

@@ -197,7 +197,7 @@ std::vector<Checkpoints::Start> Checkpoints::meet(const Start& mine, const std::
   std::vector<Start> out;
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     const std::string& said = texts[rank];
-    if (said.starts_with("!")) throw problem ? Error(*problem) : unpack(said.substr(1), static_cast<int>(rank));
+    if (said.starts_with('!')) throw problem ? Error(*problem) : unpack(said.substr(1), static_cast<int>(rank));
     const std::vector<std::string> words = split(said, ' ');
     out.push_back({.bytes = std::stoull(words.at(0)),
                    .free_bytes = std::stoull(words.at(1)),
@@ -314,7 +314,7 @@ std::vector<checkpoint::StepPlace> Checkpoints::places_in(const std::string& fol
     mine = cat("!", pack(error));
   }
   std::string all = exchange_texts(*training_.world().group, mine, training_.device())[0];
-  if (all.starts_with("!")) throw unpack(all.substr(1), 0);
+  if (all.starts_with('!')) throw unpack(all.substr(1), 0);
   std::vector<checkpoint::StepPlace> out;
   for (size_t end = all.find('\n'); end != std::string::npos; end = all.find('\n')) {
     const size_t space = all.find(' ');

@@ -60,6 +60,7 @@ void GatheredParameters::end(const std::string& failure) {
   if (first) std::rethrow_exception(first);
 }
 
+// NOLINTNEXTLINE(bugprone-unsafe-to-allow-exceptions): whoever wrote without leave must hear of it; never while another is in flight
 GatheredParameters::~GatheredParameters() noexcept(false) {
   const bool is_leaving_by_exception = std::uncaught_exceptions() > num_exceptions_;
   try {

@@ -132,7 +132,7 @@ void read_whole(WeightFiles& files, const Target& target) {
 
 // Bytes [first, first + count) of the tensor as the model has it: the elements that they are of, converted.
 at::Tensor bytes_in(WeightFiles& files, const Target& target, int64_t first, int64_t count) {
-  const auto width = static_cast<int64_t>(target.tensor.element_size());
+  const int64_t width = target.tensor.element_size();
   const int64_t begin = first / width, end = (first + count + width - 1) / width;
   return files.read(target.name, begin, end - begin)
       .to(target.tensor.scalar_type())

@@ -36,6 +36,8 @@ class Training {
  public:
   Training(ModelTensors model, config::Resolved config, World world, EngineOptions options);
   ~Training();
+  Training(const Training&) = delete;
+  Training& operator=(const Training&) = delete;
 
   void backward(const at::Tensor& loss);
   StepInfo step();

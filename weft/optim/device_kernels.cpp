@@ -90,6 +90,12 @@ struct ByStepOf {
   ByStep operator()(const auto&) const { return {.kind = Kind::kLion}; }
 };
 
+// Where a pointer lies that a kernel takes.
+template <typename T>
+const void* address_of(T* const& pointer) {
+  return static_cast<const void*>(&pointer);
+}
+
 // What is known only on the device, for a whole step.
 struct Known {
   on_device::OnDevice there;
@@ -105,9 +111,9 @@ Known known_on_device(const DeviceProgram& program, const UpdateSettings& settin
   ByStep numbers = std::visit(ByStepOf{}, settings);
   numbers.step = step;
   out.by_step = at::empty({2}, by.num_left_out.options());
-  const float* const num_left_out = by.num_left_out.const_data_ptr<float>();
-  float* const into = out.by_step.mutable_data_ptr<float>();
-  program.launch("prepare", 1, 1, {&numbers, &num_left_out, &into});
+  const auto* const num_left_out = by.num_left_out.const_data_ptr<float>();
+  auto* const into = out.by_step.mutable_data_ptr<float>();
+  program.launch("prepare", 1, 1, {&numbers, address_of(num_left_out), address_of(into)});
   out.there.by_step = into;
   return out;
 }
@@ -163,16 +169,16 @@ bool step_with_device_kernels(const UpdateSettings& settings, std::span<SliceSta
 
 at::Tensor sum_with_device_kernels(at::TensorList parts) {
   at::Tensor total = at::zeros({}, parts.front().options().dtype(at::kDouble));
-  double* const into = total.mutable_data_ptr<double>();
+  auto* const into = total.mutable_data_ptr<double>();
   for (const auto& [types, some] : by_types(parts)) {
     const DeviceProgram* const program = device_kernels(parts.front().device(), AdamSettings(), types);
     if (program == nullptr) return {};
     for_batches(some, [&](const Batch& batch, uint32_t num_chunks) {
       const at::Tensor sums = at::empty({num_chunks}, total.options());
-      double* const each = sums.mutable_data_ptr<double>();
+      auto* const each = sums.mutable_data_ptr<double>();
       const int64_t count = num_chunks;
-      program->launch("squares", num_chunks, on_device::kThreads, {&batch, &each});
-      program->launch("add_up", 1, on_device::kSumThreads, {&each, &count, &into});
+      program->launch("squares", num_chunks, on_device::kThreads, {&batch, address_of(each)});
+      program->launch("add_up", 1, on_device::kSumThreads, {address_of(each), &count, address_of(into)});
     });
   }
   return total;

@@ -19,7 +19,8 @@
 namespace weft::optim {
 namespace {
 
-// The few declarations of nvrtc.h and cuda.h that are used. Both interfaces are C and stable.
+// The few declarations of nvrtc.h and cuda.h that are used, under their names there. Both interfaces are C and stable.
+// NOLINTBEGIN(readability-identifier-naming)
 struct Nvrtc {
   int (*nvrtcCreateProgram)(void** program, const char* source, const char* name, int, const char* const*,
                             const char* const*);
@@ -39,6 +40,7 @@ struct Driver {
                         void* stream, void** arguments, void** extra);
   int (*cuGetErrorString)(int code, const char** text);
 };
+// NOLINTEND(readability-identifier-naming)
 constexpr int kComputeMajor = 75, kComputeMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
 
 using CurrentStream = int (*)(int32_t device, void** stream);
@@ -92,8 +94,8 @@ Libraries load_libraries() {
 }
 
 const Libraries& libraries() {
-  static const Libraries all = load_libraries();
-  return all;
+  static const Libraries kAll = load_libraries();
+  return kAll;
 }
 
 [[noreturn]] void fail(std::string_view doing, std::string what) {

@@ -27,7 +27,8 @@ std::vector<int64_t> would_go(const std::string& store, const checkpoint::PruneP
   for (const auto& place : steps_of(store)) {
     try {
       committed.push_back(open_step(Env::posix(), place));
-    } catch (const Error&) {  // damaged steps are neither counted nor removed
+    } catch (const Error&) {
+      continue;  // damaged steps are neither counted nor removed
     }
   }
   return steps_to_prune(committed, policy);

@@ -1,6 +1,7 @@
 #include "weft/cli/worker/train_checkpoints.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,7 @@ std::vector<std::string> differences(const std::map<std::string, std::string>& w
   return out;
 }
 
-std::string text_of(double seconds) { return cat(static_cast<int64_t>(seconds * 1e3 + 0.5), " ms"); }
+std::string text_of(double seconds) { return cat(std::llround(seconds * 1e3), " ms"); }
 
 }  // namespace
 
