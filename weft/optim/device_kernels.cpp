@@ -34,7 +34,7 @@ void add(ByTypes& to, const SliceState& state) {
                        .momentum = s.momentum,
                        .variance = s.variance,
                        .copy = s.copy,
-                       .count = static_cast<int64_t>(s.count),
+                       .count = static_cast<long long>(s.count),
                        .aligned = aligned});
 }
 

@@ -5,38 +5,14 @@
 // One optimizer and one set of types at a time, which takes a fraction of a second: WEFT_UPDATE is Adam, Sgd, Lion or Adagrad;
 // WEFT_PARAM, WEFT_STATE, WEFT_GRAD and WEFT_COPY are numbers of Element.
 //
-// What the host passes is declared once more in device_kernels_impl.h; the two must agree.
+// Before this text the compiler is given core/factors.h and device_arguments_impl.h: what the host passes.
+
+using namespace weft::optim;
+using namespace weft::optim::on_device;
 
 enum Element { kFloat32, kBFloat16, kFloat16 };
 constexpr Element kParam = Element(WEFT_PARAM), kState = Element(WEFT_STATE), kGrad = Element(WEFT_GRAD),
                   kCopy = Element(WEFT_COPY);
-
-struct Slice {
-  void* param;
-  const void* grad;
-  void* momentum;
-  void* variance;
-  void* copy;  // null: none
-  long long count;
-  unsigned first_chunk;  // of the launch; the next slice's ends it
-  bool aligned;          // four elements at a time may be loaded everywhere
-};
-
-constexpr int kMaxSlices = 48;
-struct Batch {
-  Slice slices[kMaxSlices];
-  int num_slices;
-};
-
-// What is known only on the device. Null: the number passed beside it counts.
-struct OnDevice {
-  const float* grad_scale;
-  const float* left_out;  // not 0: do nothing
-  const float* by_step;   // what prepare() wrote
-};
-
-constexpr int kThreads = 256, kWidth = 4, kRounds = 4;
-constexpr int kChunk = kThreads * kWidth * kRounds;
 
 // --- Elements of any type, one or four at a time ------------------------------------------------------------------------------
 
@@ -118,21 +94,6 @@ __device__ void for_my_elements(const Slice& slice, Body body) {
 }
 
 // --- The optimizers -----------------------------------------------------------------------------------------------------------
-
-struct AdamFactors {
-  float shrink, weight_decay, from_grad, keep_variance, from_square, correction, eps, step_size;
-  bool decoupled;
-};
-struct SgdFactors {
-  float lr, momentum, from_grad, weight_decay;
-  bool first, nesterov;
-};
-struct LionFactors {
-  float shrink, lr, update_from_grad, keep_from_grad;
-};
-struct AdagradFactors {
-  float weight_decay, eps, step_size;
-};
 
 __device__ float lerp(float from, float to, float weight) {
   const bool near_from = weight < 0.5f;
@@ -222,20 +183,11 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 
 // --- What depends on how many updates were really made, which the device alone knows -------------------------------------------
 
-enum Kind : unsigned char { kAdam, kSgd, kLion, kAdagrad };
-
-struct ByStep {
-  double lr, beta1, beta2, lr_decay;
-  long long step;  // those left out too
-  Kind kind;
-  bool bias_correction;
-};
-
 extern "C" __global__ void prepare(ByStep s, const float* num_left_out, float* by_step) {
   const double count = static_cast<double>(s.step) - *num_left_out;
-  if (s.kind == kSgd) by_step[0] = count == 1;
-  if (s.kind == kAdagrad) by_step[1] = static_cast<float>(-(s.lr / (1 + (count - 1) * s.lr_decay)));
-  if (s.kind == kAdam) {
+  if (s.kind == Kind::kSgd) by_step[0] = count == 1;
+  if (s.kind == Kind::kAdagrad) by_step[1] = static_cast<float>(-(s.lr / (1 + (count - 1) * s.lr_decay)));
+  if (s.kind == Kind::kAdam) {
     const double first = s.bias_correction ? 1 - pow(s.beta1, count) : 1,
                  second = s.bias_correction ? 1 - pow(s.beta2, count) : 1;
     by_step[0] = static_cast<float>(sqrt(second));
@@ -247,7 +199,7 @@ extern "C" __global__ void prepare(ByStep s, const float* num_left_out, float* b
 
 // Over the threads of a block, in an order that is always the same. The result is thread 0's.
 __device__ double sum_of_block(double mine) {
-  __shared__ double sums[1024];
+  __shared__ double sums[kSumThreads];
   sums[threadIdx.x] = mine;
   for (unsigned width = blockDim.x / 2; width > 0; width /= 2) {
     __syncthreads();

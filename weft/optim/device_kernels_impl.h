@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <span>
 
+#include "weft/optim/device_arguments_impl.h"
 #include "weft/optim/device_program.h"
 #include "weft/optim/optimizer_impl.h"
 
 namespace weft::optim {
 
-// The text of device_kernels.cu.
+// The text of device_kernels.cu, after those of the headers that it shares with us.
 extern const char* const kDeviceKernels;
 
 // What a program is compiled for.
@@ -22,47 +23,6 @@ struct DeviceTypes {
 // nullptr: not on this device or machine.
 const DeviceProgram* device_kernels(c10::Device device, const UpdateSettings& settings = AdamSettings(),
                                     DeviceTypes types = {});
-
-// The same as device_kernels.cu declares; kernels take them by value.
-namespace on_device {
-
-struct Slice {
-  void* param = nullptr;
-  const void* grad = nullptr;
-  void* momentum = nullptr;
-  void* variance = nullptr;
-  void* copy = nullptr;
-  int64_t count = 0;
-  uint32_t first_chunk = 0;
-  bool aligned = false;
-};
-
-constexpr int kMaxSlices = 48;
-struct Batch {
-  Slice slices[kMaxSlices];
-  int32_t num_slices = 0;
-};
-// What every device takes as parameters of one launch.
-static_assert(sizeof(Batch) + 256 <= 4096);
-
-struct OnDevice {
-  const float* grad_scale = nullptr;
-  const float* left_out = nullptr;
-  const float* by_step = nullptr;
-};
-
-enum class Kind : uint8_t { kAdam, kSgd, kLion, kAdagrad };
-
-struct ByStep {
-  double lr = 0, beta1 = 0, beta2 = 0, lr_decay = 0;
-  int64_t step = 0;
-  Kind kind = Kind::kAdam;
-  bool bias_correction = true;
-};
-
-constexpr int kThreads = 256, kChunk = kThreads * 16, kSumThreads = 1024;
-
-}  // namespace on_device
 
 // As step_with_torch. False: not on this device or machine, or this optimizer; nothing was done.
 bool step_with_device_kernels(const UpdateSettings& settings, std::span<SliceState> slices, const TorchScale& by,

@@ -17,6 +17,8 @@
 #include <span>
 #include <string_view>
 
+#include "weft/optim/core/factors.h"
+
 namespace weft::optim {
 
 enum class Element : uint8_t { kFloat32, kBFloat16, kFloat16 };
@@ -62,21 +64,6 @@ struct LambSettings {
   bool bias_correction = true;
 };
 
-// What stays the same over a whole step, computed once in double and rounded to fp32 at the end, as torch does.
-struct AdamFactors {
-  float shrink, weight_decay, from_grad, keep_variance, from_square, correction, eps, step_size;
-  bool decoupled;
-};
-struct SgdFactors {
-  float lr, momentum, from_grad, weight_decay;
-  bool first, nesterov;
-};
-struct LionFactors {
-  float shrink, lr, update_from_grad, keep_from_grad;
-};
-struct AdagradFactors {
-  float weight_decay, eps, step_size;
-};
 struct LambFactors {
   float from_grad, keep_variance, from_square, eps, weight_decay;
   bool eps_inside_sqrt;
