@@ -418,6 +418,8 @@ std::optional<CheckpointFacts> Training::checkpoint_facts() const {
 
 void Training::finish_trace() {
   if (!o_.trace) return;
+  // No forward follows the last step that would end its gathers, and saving takes slices as they are. (In stage 3 nothing is under way.)
+  if (config_.zero_optimization.stage < 3) engine_->wait_for_parameters();
   telemetry_->close();
   world_.group->barrier();
   if (!leads()) return;
