@@ -52,6 +52,18 @@ std::vector<std::string> exchange_texts(comm::Group& group, const std::string& m
   return texts;
 }
 
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> out(1);
+  for (const char c : text) {
+    if (c == separator) {
+      out.emplace_back();
+    } else {
+      out.back() += c;
+    }
+  }
+  return out;
+}
+
 void check_agreement(comm::Group& group, const plan::Description& mine, at::Device device) {
   const auto hashes = exchange_texts(group, short_form(mine), device);
   const bool all_equal = std::all_of(hashes.begin(), hashes.end(), [&](const auto& hash) { return hash == hashes[0]; });

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/comm/group.h"
@@ -15,6 +16,8 @@ namespace weft::engine {
 
 // The texts of all ranks, by rank. They may differ in length.
 std::vector<std::string> exchange_texts(comm::Group& group, const std::string& mine, at::Device device);
+// What join() put together. At least one part, which may be empty.
+std::vector<std::string> split(std::string_view text, char separator);
 
 void check_agreement(comm::Group& group, const plan::Description& mine, at::Device device);
 

@@ -53,18 +53,6 @@ std::string section(const checkpoint::Manifest& manifest, std::string_view name)
   return found == manifest.sections.end() ? "" : found->second;
 }
 
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> out(1);
-  for (const char c : text) {
-    if (c == separator) {
-      out.emplace_back();
-    } else {
-      out.back() += c;
-    }
-  }
-  return out;
-}
-
 constexpr char kBetween = '\x1f';  // in no text of ours
 
 // "what it was" and the rest of an Error, so that another rank can throw it too.

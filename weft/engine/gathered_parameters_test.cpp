@@ -16,24 +16,6 @@ namespace {
 
 constexpr int kWorld = 3;
 
-struct Setting {
-  const char* name;
-  const char* zero;
-  bool over_network = false;
-};
-
-// Parameters replicated, in one memory, in slices that ranks read from each other, and in slices that are sent.
-constexpr Setting kSettings[] = {
-    {"stage_0", R"(, "zero_optimization": {"stage": 0}, "weft": {"shard_update": false})"},
-    {"stage_1_lazily", R"(, "zero_optimization": {"stage": 1}, "weft": {"common_parameters": false})"},
-    {"stage_2_common", kStage2},
-    {"stage_2_network", kStage2, true},
-    {"stage_3_common", R"(, "zero_optimization": {"stage": 3})"},
-    {"stage_3_tight", kTight},
-    {"stage_3_roomy", kRoomy},
-    {"stage_3_tight_network", kTight, true},
-    {"stage_3_roomy_network", kRoomy, true}};
-
 Net three_layers() {
   Net net{{parameter({16, 24}, 1), parameter({24}, 2), parameter({24, 8}, 3), parameter({8, 8}, 4)},
           [](const Net& one, int64_t sample) {
@@ -61,7 +43,7 @@ struct Rank {
   }
 };
 
-void with_engines(const Setting& setting, const std::string& more, const std::function<void(const Rank& rank)>& body) {
+void with_engines(const Sharding& setting, const std::string& more, const std::function<void(const Rank& rank)>& body) {
   const std::string run = fresh_run();
   test::run_ranks_as_threads(kWorld, [&](test::RankContext& ctx) {
     World here = world(run, ctx.rank(), kWorld, 10);
@@ -77,12 +59,12 @@ void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor
   for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << which << ", parameter " << i;
 }
 
-bool is_sliced(const Setting& setting) {
+bool is_sliced(const Sharding& setting) {
   return std::string_view(setting.zero).find("\"stage\": 3") != std::string_view::npos;
 }
 
-class GatheredParametersIn : public testing::TestWithParam<Setting> {};
-INSTANTIATE_TEST_SUITE_P(Settings, GatheredParametersIn, testing::ValuesIn(kSettings),
+class GatheredParametersIn : public testing::TestWithParam<Sharding> {};
+INSTANTIATE_TEST_SUITE_P(Settings, GatheredParametersIn, testing::ValuesIn(kShardings),
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST_P(GatheredParametersIn, AreThereWithoutAnOperator) {

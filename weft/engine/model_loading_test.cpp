@@ -48,23 +48,6 @@ void write_weights(const std::string& path, at::ScalarType type = at::kFloat) {
   checkpoint::write_safetensors(Env::posix(), path, tensors);
 }
 
-struct Setting {
-  const char* name;
-  const char* zero;
-  bool over_network = false;
-};
-
-constexpr Setting kSettings[] = {
-    {"stage_0", R"(, "zero_optimization": {"stage": 0}, "weft": {"shard_update": false})"},
-    {"stage_1_lazily", R"(, "zero_optimization": {"stage": 1}, "weft": {"common_parameters": false})"},
-    {"stage_2_network", kStage2, true},
-    {"stage_2_common", kStage2},
-    {"stage_3_common", R"(, "zero_optimization": {"stage": 3})"},
-    {"stage_3_tight", kTight},
-    {"stage_3_roomy", kRoomy},
-    {"stage_3_tight_network", kTight, true},
-    {"stage_3_roomy_network", kRoomy, true}};
-
 enum class When { kBuiltWithThem, kInsideScope, kAfterScope, kAfterInitialize };
 
 struct Loaded {
@@ -73,7 +56,7 @@ struct Loaded {
 };
 
 // Three steps with the weights that the file has.
-Loaded train(const Setting& setting, const std::string& more, const std::string& path, When when) {
+Loaded train(const Sharding& setting, const std::string& more, const std::string& path, When when) {
   Loaded out;
   const std::string run = fresh_run();
   test::run_ranks_as_threads(kWorld, [&](test::RankContext& ctx) {
@@ -118,8 +101,8 @@ void expect_equal(const Loaded& a, const Loaded& b, const std::string& which) {
     EXPECT_TRUE(a.parameters[i].equal(b.parameters[i])) << which << ", parameter " << i;
 }
 
-class LoadWeights : public testing::TestWithParam<Setting> {};
-INSTANTIATE_TEST_SUITE_P(Settings, LoadWeights, testing::ValuesIn(kSettings),
+class LoadWeights : public testing::TestWithParam<Sharding> {};
+INSTANTIATE_TEST_SUITE_P(Settings, LoadWeights, testing::ValuesIn(kShardings),
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST_P(LoadWeights, IsAsIfTheModelHadBeenBuiltWithThem) {

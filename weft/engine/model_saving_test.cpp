@@ -44,13 +44,7 @@ struct Five {
   }
 };
 
-struct Setting {
-  const char* name;
-  const char* zero;
-  bool over_network = false;
-};
-
-constexpr Setting kSettings[] = {
+constexpr Sharding kSettings[] = {
     {"stage_0", ""},
     {"stage_1_lazily", R"(, "zero_optimization": {"stage": 1}, "weft": {"common_parameters": false})"},
     {"stage_2_bf16", R"(, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true})"},
@@ -60,7 +54,7 @@ constexpr Setting kSettings[] = {
     {"stage_3_tight_network", kTight, true},
     {"stage_3_roomy_network", kRoomy, true}};
 
-void with_engines(const Setting& setting, const std::string& more,
+void with_engines(const Sharding& setting, const std::string& more,
                   const std::function<void(const World& here, const Five& model, Engine& engine)>& body) {
   const std::string run = fresh_run();
   test::run_ranks_as_threads(kWorld, [&](test::RankContext& ctx) {
@@ -77,7 +71,7 @@ void step(const World& here, const Five& model, Engine& engine, int64_t number) 
   engine.step();
 }
 
-class SavedModel : public testing::TestWithParam<Setting> {};
+class SavedModel : public testing::TestWithParam<Sharding> {};
 INSTANTIATE_TEST_SUITE_P(Settings, SavedModel, testing::ValuesIn(kSettings),
                          [](const auto& param) { return std::string(param.param.name); });
 

@@ -153,7 +153,6 @@ class Training {
   void check_model();
   StepInfo update(int64_t num_parts);
 
-  at::Tensor kept_parameters(int bucket) const;
   void load_bucket(int bucket, const std::map<int, std::string>& names, const ReadWeights& read);
 
   class Weights;

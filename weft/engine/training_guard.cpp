@@ -21,15 +21,6 @@ std::vector<std::string> lines_of(const Training::Guard& guard, const plan::Para
   return out;
 }
 
-std::vector<std::string> lines_in(const std::string& text) {
-  std::vector<std::string> out;
-  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
-    end = text.find('\n', begin);
-    out.push_back(text.substr(begin, end == std::string::npos ? end : end - begin));
-  }
-  return out;
-}
-
 std::string line(const std::vector<std::string>& lines, size_t number) {
   return number < lines.size() ? lines[number] : "nothing more";
 }
@@ -63,9 +54,9 @@ void Training::agree_on(const Guard& guard) {
   const auto hashes = exchange_texts(*world_.group, to_hex(hash128(std::as_bytes(std::span(text)))), device_);
   if (std::ranges::all_of(hashes, [&](const auto& hash) { return hash == hashes[0]; })) return;
   const auto texts = exchange_texts(*world_.group, text, device_);
-  const auto first = lines_in(texts[0]);
+  const auto first = split(texts[0], '\n');
   for (size_t rank = 1; rank < texts.size(); ++rank) {
-    const auto other = lines_in(texts[rank]);
+    const auto other = split(texts[rank], '\n');
     size_t at = 0;
     while (at < std::max(first.size(), other.size()) && line(first, at) == line(other, at)) ++at;
     if (at == std::max(first.size(), other.size())) continue;

@@ -5,14 +5,8 @@
 
 namespace weft::engine {
 
-// What of a bucket's elements is kept here, in the model's type.
-at::Tensor Training::kept_parameters(int bucket) const {
-  if (bucket < buckets_->size()) return own_parameters(bucket);
-  return residents_ ? residents_->slice(bucket) : own_part(buckets_->parameters(bucket));
-}
-
 void Training::load_bucket(int bucket, const std::map<int, std::string>& names, const ReadWeights& read) {
-  const at::Tensor kept = kept_parameters(bucket);
+  const at::Tensor kept = own_parameters(bucket);
   for (const Part& part : parts_of(*plan_, bucket, owner_rank())) {
     const auto name = names.find(part.parameter);
     if (name == names.end() || part.count == 0) continue;

@@ -115,4 +115,22 @@ inline constexpr const char* kRoomy =
     R"(, "zero_optimization": {"stage": 3, "overlap_comm": true, "reduce_bucket_size": 200, "stage3_prefetch_bucket_size": 400,
         "stage3_param_persistence_threshold": 9, "stage3_max_live_parameters": 1200}, "weft": {"common_parameters": false})";
 
+struct Sharding {
+  const char* name;
+  const char* zero;
+  bool over_network = false;
+};
+
+// Parameters replicated, in one memory, in slices that ranks read from each other, and in slices that are sent.
+inline constexpr Sharding kShardings[] = {
+    {"stage_0", R"(, "zero_optimization": {"stage": 0}, "weft": {"shard_update": false})"},
+    {"stage_1_lazily", R"(, "zero_optimization": {"stage": 1}, "weft": {"common_parameters": false})"},
+    {"stage_2_common", kStage2},
+    {"stage_2_network", kStage2, true},
+    {"stage_3_common", R"(, "zero_optimization": {"stage": 3})"},
+    {"stage_3_tight", kTight},
+    {"stage_3_roomy", kRoomy},
+    {"stage_3_tight_network", kTight, true},
+    {"stage_3_roomy_network", kRoomy, true}};
+
 }  // namespace weft
