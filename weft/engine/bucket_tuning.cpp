@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kSmall = 1024, kLarge = 2 << 20;  // elements
 constexpr int kNumSmall = 9, kNumLarge = 3;
-// Buckets are updated as they come, so that all but the last are behind the wire.
-constexpr int64_t kLeastBuckets = 16;
+// What one element's update takes, about: some 30 bytes that go through memory. No more than a weight for tune_with_update().
+constexpr double kUpdateOnCpuS = 1e-9, kUpdateOnDeviceS = 1e-11;
 
 double time_once_s(comm::Group& group, const at::Tensor& data) {
   group.barrier();
@@ -43,7 +43,7 @@ std::vector<double> slowest(comm::Group& group, std::vector<double> mine_s, at::
 }
 
 plan::TuningInput input_of(const plan::Plan& plan, const std::vector<double>& ready_s, double backward_s) {
-  plan::TuningInput input{.backward_end_s = backward_s, .max_elements = plan.table.num_elements() / kLeastBuckets};
+  plan::TuningInput input{.backward_end_s = backward_s};
   const auto& order = plan.layout.ready_order;
   for (size_t i = 0; i < order.size(); ++i) {
     input.gradients.push_back({.ready_s = ready_s[i], .num_elements = plan.layout.place(order[i]).num_elements});
@@ -84,7 +84,9 @@ TunedBuckets tune(comm::Group& group, const plan::Plan& plan, const ReadyLog& lo
   plan::TuningInput input = input_of(plan, times_s, times_s[num_gradients]);
   input.bytes_per_element = plan.options.compress ? 1 : static_cast<int64_t>(c10::elementSize(wire));
   input.link = out.link;
-  const plan::Tuning best = tune_buckets(input);
+  const double update_s =
+      static_cast<double>(plan.table.num_elements()) * (device.is_cpu() ? kUpdateOnCpuS : kUpdateOnDeviceS);
+  const plan::Tuning best = tune_with_update(input, update_s);
   // The same numbers give the same cut everywhere; rank 0's is taken all the same, so that no rounding can part the ranks.
   std::vector<int> cut = best.boundaries;
   cut.resize(num_gradients, -1);

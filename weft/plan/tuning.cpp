@@ -16,6 +16,7 @@ namespace {
 constexpr double kTieFraction = 1e-9;
 constexpr double kMaxSeconds = 1e9;
 constexpr size_t kMaxTuned = 65'536;
+constexpr int64_t kMostParts = 64;  // tried by tune_with_update()
 
 [[noreturn]] void refuse(std::string title, std::string what) {
   throw Error(ErrorKind::kInput, {.title = std::move(title),
@@ -66,6 +67,10 @@ class Model {
   double finish_s(double previous_s, size_t from, size_t to) const {
     return std::max(previous_s, ready_s_[to]) + cost_s(from, to);
   }
+  // Of all elements, those between two positions.
+  double share(size_t from, size_t to) const {
+    return elements_.back() > 0 ? (elements_[to] - elements_[from]) / elements_.back() : 0;
+  }
 
  private:
   double latency_s_, end_s_, most_s_ = std::numeric_limits<double>::infinity();
@@ -102,16 +107,24 @@ std::vector<int> fewest_boundaries(const Model& model, double deadline_s) {
   return boundaries;
 }
 
-double exposed_s(const Model& model, const std::vector<int>& boundaries) {
+// Calls back with each bucket's first and last position and the time at which it is there. Returns that of the last.
+template <typename Arrived>
+double send_all(const Model& model, const std::vector<int>& boundaries, const Arrived& arrived) {
   double finish_s = 0;
   size_t from = 0;
   const auto send_until = [&](size_t to) {
     WEFT_CHECK(from < to && to <= model.size());
     finish_s = model.finish_s(finish_s, from, to);
+    arrived(from, to, finish_s);
     from = to;
   };
   for (const int boundary : boundaries) send_until(static_cast<size_t>(boundary));
   send_until(model.size());
+  return finish_s;
+}
+
+double exposed_s(const Model& model, const std::vector<int>& boundaries) {
+  const double finish_s = send_all(model, boundaries, [](size_t, size_t, double) {});
   return std::max(0.0, finish_s - model.backward_end_s());
 }
 
@@ -132,6 +145,35 @@ Tuning tune_buckets(const TuningInput& input) {
   out.exposed_s = exposed_s(model, out.boundaries);
   out.lower_bound_s = std::min(lower_bound_s(model), out.exposed_s);
   return out;
+}
+
+double updated_at_s(const TuningInput& input, const std::vector<int>& boundaries, double update_s) {
+  check(input);
+  if (!is_time(update_s)) refuse("not a time", cat("an update takes ", update_s, " s"));
+  const Model model(input);
+  const double host_s = input.link.latency_s * static_cast<double>(boundaries.size() + 1);
+  double updated_s = model.backward_end_s() + host_s;
+  send_all(model, boundaries, [&](size_t from, size_t to, double arrived_s) {
+    updated_s = std::max(updated_s, arrived_s) + update_s * model.share(from, to);
+  });
+  return updated_s;
+}
+
+Tuning tune_with_update(TuningInput input, double update_s) {
+  check(input);
+  int64_t num_elements = 0;
+  for (const ReadyGradient& gradient : input.gradients) num_elements += gradient.num_elements;
+  Tuning best;
+  double best_s = std::numeric_limits<double>::infinity();
+  for (int64_t least = 1; least <= kMostParts; least *= 2) {
+    input.max_elements = num_elements / least;
+    Tuning tuning = tune_buckets(input);
+    const double updated_s = updated_at_s(input, tuning.boundaries, update_s);
+    if (updated_s >= best_s) continue;
+    best_s = updated_s;
+    best = std::move(tuning);
+  }
+  return best;
 }
 
 double exposed_time_s(const TuningInput& input, const std::vector<int>& boundaries) {

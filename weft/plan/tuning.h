@@ -53,6 +53,15 @@ struct Tuning {
 
 Tuning tune_buckets(const TuningInput& input);
 
+// The same where buckets are updated as they come, one after the other, once backward has ended: on a slow link many small buckets
+// hide the update of all but the last behind the wire; on a fast one all are there already, and each is only work for the host, which
+// the link's latency stands for. Tries several largest sizes and takes the cut that is through with everything first.
+// Replaces max_elements. `update_s` is the time for all elements; a guess will do, since it only weighs the two against each other.
+Tuning tune_with_update(TuningInput input, double update_s);
+
+// When the last bucket is updated, since backward began, under that model.
+double updated_at_s(const TuningInput& input, const std::vector<int>& boundaries, double update_s);
+
 // What the model predicts for a given cut. Requires: boundaries as in LayoutOptions.
 double exposed_time_s(const TuningInput& input, const std::vector<int>& boundaries);
 

@@ -97,6 +97,25 @@ TEST(Tuning, PredictsAGivenCut) {
   EXPECT_THROW(exposed_time_s(input, {-1}), Error);
 }
 
+// Sixteen gradients, all there at once; what is left is the wire, and the updates behind it.
+TEST(Tuning, OnASlowLinkUpdatesHideBehindManyBuckets) {
+  const TuningInput input = in_seconds(std::vector<ReadyGradient>(16, {1, 10}), 1, 0.2);
+  EXPECT_TRUE(tune_buckets(input).boundaries.empty()) << "the wire alone is done first with one";
+  const Tuning tuned = tune_with_update(input, 16);
+  EXPECT_EQ(tuned.boundaries.size(), 7);
+  EXPECT_DOUBLE_EQ(updated_at_s(input, {}, 16), 1 + 0.2 + 160 + 16);
+  EXPECT_DOUBLE_EQ(updated_at_s(input, tuned.boundaries, 16), 1 + 8 * (0.2 + 20) + 2);
+}
+
+// Everything is there when backward ends: a second bucket has nothing to hide and costs the host its latency.
+TEST(Tuning, OnAFastLinkBucketsAreFew) {
+  TuningInput input = in_seconds({}, 100, 0.1);
+  for (int i = 1; i <= 16; ++i) input.gradients.push_back({static_cast<double>(i), 1});
+  EXPECT_TRUE(tune_with_update(input, 16).boundaries.empty());
+  EXPECT_DOUBLE_EQ(updated_at_s(input, {}, 16), 100 + 0.1 + 16);
+  EXPECT_DOUBLE_EQ(updated_at_s(input, {4, 8}, 16), 100 + 0.3 + 16);
+}
+
 // --- Against every cut there is -----------------------------------------------------------------------------------------
 
 // Written as a person would simulate it; shares nothing with the code under test.
@@ -164,6 +183,20 @@ TEST(Tuning, IsAsGoodAsTheBestOfAllCutsWithAsFewBuckets) {
   EXPECT_GT(above_bound, 100) << "the bound is always reached: it proves the tuner all by itself";
 }
 
+TEST(Tuning, WithAnUpdateNothingTriedIsBetter) {
+  Rng rng(41);
+  for (int trial = 0; trial < 500; ++trial) {
+    SCOPED_TRACE(cat("trial ", trial));
+    TuningInput input = random_input(rng);
+    const auto update_s = static_cast<double>(draw(rng, 0, 40));
+    const Tuning tuned = tune_with_update(input, update_s);
+    const double best_s = updated_at_s(input, tuned.boundaries, update_s);
+    ASSERT_LE(best_s, updated_at_s(input, tune_buckets(input).boundaries, update_s));
+    ASSERT_GE(best_s, input.backward_end_s + tuned.exposed_s);
+    ASSERT_EQ(exposed_time_s(input, tuned.boundaries), tuned.exposed_s);
+  }
+}
+
 // --- Real sizes ---------------------------------------------------------------------------------------------------------
 
 TuningInput large_input(int num_gradients) {
@@ -223,6 +256,7 @@ TEST(Tuning, RefusesWhatIsNotMeasured) {
   expect_refused(in_seconds({{0, 1}}, kInf, 1), "backward ends at inf");
   expect_refused(in_seconds({{0, 1}}, 1, kNan), "nan s");
   expect_refused(in_seconds({{0, 1}}, 1, -1), "-1 s");
+  EXPECT_THROW(tune_with_update(in_seconds({{0, 1}}, 1, 1), kNan), Error);
   for (const double rate : {0.0, -1.0, kNan, kInf, 1e-300}) {
     TuningInput input = in_seconds({{0, 1}}, 1, 1);
     input.link.bytes_per_s = rate;
