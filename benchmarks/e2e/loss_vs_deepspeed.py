@@ -5,9 +5,10 @@
     .venv/bin/python benchmarks/e2e/loss_vs_deepspeed.py [--precisions fp32,bf16,fp16] [--stages 1,2] [--results benchmarks/results]
 
 Wanted: losses within 1 % at every step; in fp16, the same steps skipped and the same loss scale at every step. The scale starts so high
-that the first steps overflow, and is raised after a few good steps, so that it keeps riding on the edge: equal scales then say that both
-see the same overflows. A gradient within rounding of the largest fp16 may overflow in one and not in the other; the page names the first
-step that differs. Exits with 1 where something wanted was not found, weft's refusal of a type included.
+that the first steps overflow. With a small --window it is raised again after a few good steps and keeps riding on the edge, where a
+gradient within rounding of the largest fp16 may overflow in one and not in the other; the page names the first step that differs. How soon
+that must be is what --control tells: weft once more, from weights of which a single one is another by one rounding.
+Exits with 1 where something wanted was not found, weft's refusal of a type included.
 
 Both compute in the narrow type and take the loss of the logits in fp32.
 
@@ -70,6 +71,25 @@ def compared(ours: dict, theirs: dict, precision: str) -> dict:
     return {**row, **scaling(ours, theirs)} if precision == "fp16" else row
 
 
+def nudged(init: pathlib.Path) -> pathlib.Path:
+    """The same weights but for the last, which is the next number that fp16 has."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(init)
+    last = weights[sorted(weights)[-1]].view(-1)
+    here = last[-1].to(torch.float16)
+    last[-1] = torch.nextafter(here, torch.tensor(float("inf"), dtype=torch.float16)).float()
+    save_file(weights, path := init.with_name("nudged.safetensors"))
+    return path
+
+
+def control_of(ours: dict, again: dict) -> dict:
+    skips = [skips_of(result, "weft") for result in (ours, again)]
+    apart = [abs(a - b) / abs(b) for a, b in zip(ours["loss"], again["loss"]) if a is not None and b is not None]
+    return {"largest": max(apart), "scale_differs_at": first_difference(ours["loss_scale"], again["loss_scale"]), "same_skips": skips[0] == skips[1]}
+
+
 def compare(precision: str, stage: int, o: argparse.Namespace, init: pathlib.Path) -> dict:
     place = Place(o.weft, o.world)
     weft, deepspeed = pair_of(precision, stage, o)
@@ -84,6 +104,9 @@ def compare(precision: str, stage: int, o: argparse.Namespace, init: pathlib.Pat
     progress(f"{deepspeed.name}: {o.steps} steps")
     row = compared(ours, run_round(place, deepspeed, o, init, init.parent), precision)
     progress(f"  largest difference {row['largest']:.2%} at step {row['largest_at']}")
+    if o.control and precision == "fp16":
+        progress(f"{weft.name}, one weight another: {o.steps} steps")
+        row["control"] = control_of(ours, run_round(place, weft, o, nudged(init), init.parent))
     return row
 
 
@@ -119,6 +142,15 @@ def line_of(name: str, row: dict) -> str:
     return f"| {name} | {row['largest']:.4%} at step {row['largest_at']}{bits} | {row['last']:.4%} | {skips} | {scales} | {'yes' if fine(row) else 'no'} |"
 
 
+def control_lines(result: dict) -> str:
+    lines = ""
+    for name, row in result["rows"].items():
+        if control := row.get("control"):
+            parted = f"loss scales part at step {control['scale_differs_at']}" if control["scale_differs_at"] else "the same steps are skipped"
+            lines += f"\nweft against itself, one weight of the start another by one rounding ({name}): {parted}; losses differ by up to {control['largest']:.4%}.\n"
+    return lines
+
+
 def report(o: argparse.Namespace, result: dict, command: str) -> str:
     lines = "\n".join(line_of(name, row) for name, row in result["rows"].items())
     return f"""# Losses of weft and of DeepSpeed, step by step
@@ -136,7 +168,7 @@ the narrow type, and the loss of the logits in fp32.
 {lines}
 
 Wanted: losses within {result['within']:.0%} at every step; in fp16 the same steps skipped, and the same scale at every step.
-"""
+{control_lines(result)}"""
 
 
 def main() -> None:
@@ -147,7 +179,8 @@ def main() -> None:
     parser.add_argument("--precisions", type=words, default="fp32,bf16,fp16")
     parser.add_argument("--stages", type=lambda text: [int(word) for word in words(text)], default="1,2")
     parser.add_argument("--scale-power", type=int, default=24, help="fp16: the first loss scale is two to this")
-    parser.add_argument("--window", type=int, default=5, help="fp16: good steps after which the scale is doubled")
+    parser.add_argument("--window", type=int, default=1000, help="fp16: good steps after which the scale is doubled")
+    parser.add_argument("--control", action="store_true", help="fp16: weft once more with one weight another by one rounding")
     parser.add_argument("--hysteresis", type=int, default=2, help="fp16: overflows before the scale is halved")
     parser.add_argument("--clip", type=float, default=0.0, help="gradient_clipping")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
