@@ -59,6 +59,9 @@ def test_keeps_the_last_every_nth_and_the_best(weft, tiny, tmp_path):
     cost = json.loads(done.out)["checkpoints"]
     assert cost["num_saves"] == 12 and cost["num_failed"] == 0 and cost["bytes"] > 12 * 3 * 4 * 10_000
     assert 0 < cost["longest_stop_ms"] <= cost["stopped_ms"] and cost["write_ms"] > 0
+    assert cost["load_ms"] == 0
+    again = json.loads(weft("train", *tiny, *COMMON, "--steps", "13", "--save", "s", "--resume", "--json", "-").out)
+    assert again["checkpoints"]["load_ms"] > 0
     losses = json.loads(weft("train", *tiny, *COMMON, "--steps", "12", "--save", "b", "--save-every", "1", "--keep-last", "1", "--keep-best", "1",
                              "--json", "-").out)["loss"]
     assert steps_in(tmp_path / "b") == sorted({1 + losses.index(min(losses)), 12})

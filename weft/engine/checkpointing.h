@@ -45,6 +45,7 @@ struct CheckpointTotals {
   uint64_t bytes = 0;                     // of all ranks
   double stopped_s = 0, longest_stop_s = 0, waited_s = 0;
   double write_s = 0;  // from the end of the stop to the commit; of other ranks than 0 to their file
+  double load_s = 0;   // of the last load
 };
 
 struct LoadedCheckpoint {

@@ -422,6 +422,7 @@ bool Checkpoints::all_loaded(const Attempt& mine, std::optional<LoadedCheckpoint
 }
 
 std::optional<LoadedCheckpoint> Checkpoints::load(const std::string& folder, const LoadCheckpointOptions& options) {
+  const Stopwatch watch;
   finish_previous();
   training_.before_load();
   const auto places = places_in(folder);
@@ -437,6 +438,7 @@ std::optional<LoadedCheckpoint> Checkpoints::load(const std::string& folder, con
   }
   // What is in memory after a damaged step is of several steps.
   training_.after_load(loaded.has_value() || passed_over.empty());
+  totals_.load_s = watch.elapsed_s();
   if (loaded) {
     loaded->passed_over = std::move(passed_over);
   } else if (!passed_over.empty()) {

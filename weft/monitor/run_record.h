@@ -20,13 +20,14 @@ struct BucketFacts {
   double expected_exposed_ms = 0, bound_exposed_ms = 0, achieved_exposed_ms = 0;
 };
 
-// What saving cost; of rank 0.
+// What saving and loading cost; of rank 0.
 struct CheckpointFacts {
   int64_t num_saves = 0, num_failed = 0;
   int64_t bytes = 0;                           // of all ranks and saves
   double stopped_ms = 0, longest_stop_ms = 0;  // that training stood still
   double waited_ms = 0;                        // of that, for the save before
   double write_ms = 0;                         // behind it
+  double load_ms = 0;                          // that loading took, before the first step; 0: nothing was loaded
 };
 
 // Fixed when the run starts, except where a comment says otherwise. All in bytes where the name says so.

@@ -413,7 +413,8 @@ std::optional<CheckpointFacts> Training::checkpoint_facts() const {
                          .stopped_ms = totals.stopped_s * 1e3,
                          .longest_stop_ms = totals.longest_stop_s * 1e3,
                          .waited_ms = totals.waited_s * 1e3,
-                         .write_ms = totals.write_s * 1e3};
+                         .write_ms = totals.write_s * 1e3,
+                         .load_ms = totals.load_s * 1e3};
 }
 
 void Training::finish_trace() {
