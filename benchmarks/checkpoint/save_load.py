@@ -50,11 +50,17 @@ def launcher(o: argparse.Namespace) -> list:
     return [o.weft, "run", "-n", o.world, "--threads", "1", "--"]
 
 
-def peer_round(name: str, o: argparse.Namespace, folder: pathlib.Path) -> dict:
+def peer_run(name: str, o: argparse.Namespace, folder: pathlib.Path, **more) -> dict:
     python = o.deepspeed if name == DEEPSPEED else sys.executable
-    job = {"how": HOW[name], "shape": shape_of(o), "saves": o.saves, "folder": str(folder / "save"), "out": str(folder / "result.json")}
+    job = {"how": HOW[name], "shape": shape_of(o), "folder": str(folder / "save"), "out": str(folder / "result.json"), **more}
     run([*launcher(o), python, ROOT / "benchmarks/peers/checkpoint_rank.py", json.dumps(job)], folder)
     return json.loads((folder / "result.json").read_text())
+
+
+def peer_round(name: str, o: argparse.Namespace, folder: pathlib.Path) -> dict:
+    found = peer_run(name, o, folder, saves=o.saves)
+    forget(folder / "save")
+    return {**found, **{field: peer_run(name, o, folder)["load_s"] for field in ("cold_s", "warm_s")}}
 
 
 def weft_train(o: argparse.Namespace, folder: pathlib.Path, steps: int, *more: str) -> dict:
@@ -68,21 +74,23 @@ def weft_train(o: argparse.Namespace, folder: pathlib.Path, steps: int, *more: s
 
 
 def weft_round(o: argparse.Namespace, folder: pathlib.Path) -> dict:
-    """Loads go with one more step, after which nothing is saved but that step; only what the load itself took counts."""
+    """Each load goes with one more step, which is saved when training is over: of that the rate of writing with nothing beside it."""
     steps = o.saves * o.every
     os.sync()
     cost = weft_train(o, folder, steps, "--save-every", str(o.every), "--keep-last", "1")["checkpoints"]
-    if cost["num_saves"] != o.saves or cost["waited_ms"] > 0:
+    if cost["num_saves"] != o.saves or cost["waited_ms"] >= 1:
         progress(f"weft waited {cost['waited_ms']:.0f} ms for a save before it: --every {o.every} is too often for this disk")
     num_bytes = bytes_in(folder / "save")
-    loads_ms = []
+    loads_ms, writes_ms = [], []
     for cold in (True, False):
         if cold:
             forget(folder / "save")
-        loads_ms.append(weft_train(o, folder, steps + 1 + len(loads_ms), "--resume", "--keep-last", "1")["checkpoints"]["load_ms"])
+        again = weft_train(o, folder, steps + 1 + len(loads_ms), "--resume", "--keep-last", "1")["checkpoints"]
+        loads_ms.append(again["load_ms"])
+        writes_ms.append(again["write_ms"])
     saves = cost["num_saves"]
     return {"stopped_s": [cost["longest_stop_ms"] / 1e3, *[(cost["stopped_ms"] - cost["longest_stop_ms"]) / 1e3 / max(1, saves - 1)] * (saves - 1)],
-            "durable_s": [(cost["stopped_ms"] + cost["write_ms"]) / 1e3 / saves] * saves, "write_s": cost["write_ms"] / 1e3 / saves, "bytes": num_bytes,
+            "durable_s": [(cost["stopped_ms"] + cost["write_ms"]) / 1e3 / saves] * saves, "write_s": statistics.median(writes_ms) / 1e3, "bytes": num_bytes,
             "cold_s": loads_ms[0] / 1e3, "warm_s": loads_ms[1] / 1e3}
 
 
@@ -139,10 +147,11 @@ def report(o: argparse.Namespace, result: dict, command: str) -> str:
 Command: `{command}`
 
 GPT of {num_params(o) / 1e6:.1f}M parameters in fp32 with AdamW: weights and two moments. {o.saves} saves a round, {result['rounds']} rounds in turn, each a fresh process group.
-"Stopped" is how long a save keeps the training, as median and as the longest there was (weft's first one also gets the memory it copies to);
-"written" is bytes until they are on the disk, by the time from the end of the stop for weft, from the call for the others, with sync(2) for those that do
-not ask for it. Each contender's disk rate was measured right after it. Loads: nothing of it in the page cache, then all of it; behind it how many times
-as fast as DCP. weft verifies every byte it loads, the others none.
+"Stopped" is how long a save keeps the training, as median and as the longest there was (weft's first one also gets the memory it copies to).
+"Written" is until all bytes are on the disk: for weft from the end of the stop, of a save with nothing beside it (the last of a run), for the others from
+the call, with sync(2) for those that do not ask for it. Each contender's disk rate was measured right after it. Loads are those of programs that have
+just built their model: nothing of the save in the page cache, then all of it; behind it how many times as fast as DCP. weft verifies every byte it
+loads, the others none.
 
 | | MB | stopped, ms | longest, ms | of DCP's | written, MB/s | of the disk's rate | cold load, s | warm load, s |
 |---|---|---|---|---|---|---|---|---|

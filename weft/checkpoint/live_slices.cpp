@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <span>
@@ -26,6 +27,14 @@ std::span<const std::byte> data_of(const at::Tensor& tensor) {
 
 std::span<std::byte> writable(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
+}
+
+// Memory is given page by page as it is first written to, while training stands still. A hint: without it that only takes longer.
+void take_large_pages(std::span<std::byte> memory) {
+  constexpr uintptr_t kPageBytes = 2 << 20;
+  const auto begin = (reinterpret_cast<uintptr_t>(memory.data()) + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const auto end = reinterpret_cast<uintptr_t>(memory.data() + memory.size()) / kPageBytes * kPageBytes;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
 std::string text_of(const std::vector<int64_t>& shape) {
@@ -88,6 +97,7 @@ void HostCopy::take(const std::vector<LiveSlice>& slices) {
   if (!memory_.defined() || memory_.numel() < bytes) {
     memory_ = at::Tensor();  // both at once would be too much
     memory_ = at::empty({bytes}, at::TensorOptions().dtype(at::kByte).pinned_memory(device.has_value()));
+    if (!device) take_large_pages(writable(memory_));
   }
   copies_.clear();
   int64_t at = 0;

@@ -61,12 +61,15 @@ class RankFileWriter {
   };
 
   void send_block();
+  void start_disk();
 
   Env& env_;
   std::string folder_;
   Part part_;
   uint64_t appended_bytes_ = 0;
-  size_t at_ = 0;  // the buffer being filled
+  uint64_t written_bytes_ = 0;  // that the operating system has
+  uint64_t started_bytes_ = 0;  // of those, what the disk was told to begin with
+  size_t at_ = 0;               // the buffer being filled
   std::unique_ptr<File> file_;
   std::vector<Buffer> buffers_;
   std::unique_ptr<AsyncIo> io_;  // last: its operations end before buffers and file go

@@ -36,9 +36,14 @@ Json parts_of(const StepSummary& parts) {
 }
 
 Json checkpoints_of(const CheckpointFacts& it) {
-  return {{"num_saves", it.num_saves},   {"num_failed", it.num_failed},           {"bytes", it.bytes},
-          {"stopped_ms", it.stopped_ms}, {"longest_stop_ms", it.longest_stop_ms}, {"waited_ms", it.waited_ms},
-          {"write_ms", it.write_ms},     {"load_ms", it.load_ms}};
+  return {{"num_saves", it.num_saves},
+          {"num_failed", it.num_failed},
+          {"bytes", it.bytes},
+          {"stopped_ms", it.stopped_ms},
+          {"longest_stop_ms", it.longest_stop_ms},
+          {"waited_ms", it.waited_ms},
+          {"write_ms", it.write_ms},
+          {"load_ms", it.load_ms}};
 }
 
 Json buckets_of(const BucketFacts& buckets) {
