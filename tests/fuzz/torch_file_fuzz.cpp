@@ -1,13 +1,16 @@
-// Any bytes as a file of torch.save, and as the pickle in one: an Error, or values and tensors that lie inside of the file and can be
-// read. Nothing is ever run, so there is nothing else to find.
+// Any bytes as a file of torch.save, as the pickle in one, and as the files of a DeepSpeed checkpoint: an Error, or values and tensors that
+// lie inside of the file and can be read. Nothing is ever run, so there is nothing else to find.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "weft/base/crash_env.h"
 #include "weft/base/error.h"
+#include "weft/checkpoint/foreign/deepspeed.h"
 #include "weft/checkpoint/foreign/torch_file.h"
 #include "weft/checkpoint/foreign/torch_globals.h"
 #include "weft/checkpoint/foreign/torch_save_maker.h"
@@ -50,6 +53,21 @@ void read_some(TorchFile& file, const TorchTensor& tensor) {
   file.read(tensor, 0, several);
 }
 
+// One file for a rank's model and its optimizer, of one rank and of two.
+void read_as_deepspeed(const std::shared_ptr<TorchFile>& file) {
+  for (const auto& [models, optims] : {std::pair<size_t, size_t>(1, 0), {1, 1}, {2, 2}}) {
+    expect_error_or_good([&] {
+      const DeepSpeedCheckpoint found =
+          read_deepspeed({.folder = "f", .models = std::vector(models, file), .optims = std::vector(optims, file)});
+      for (const DeepSpeedTensor& tensor : found.tensors) {
+        if (tensor.elements.empty()) continue;
+        std::vector<std::byte> some(tensor.elements.width() * std::min<uint64_t>(tensor.elements.num_elements(), 100));
+        tensor.elements.read(0, some);
+      }
+    });
+  }
+}
+
 // A file that is whole but for its pickle, so that the fuzzer need not find out how a zip file is put together.
 std::string wrapped(std::string_view pickle) {
   return test::torch_file(std::string(pickle), {{"0", std::string(64, 'x')}, {"1", "12345678"}});
@@ -67,12 +85,13 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     expect_error_or_good([&] {
       weft::CrashEnv env;
       write_file(env, "f", weft::bytes_of(bytes));
-      TorchFile file(env, "f");
-      for (const Value* value : all_in(file.root())) {
+      const auto file = std::make_shared<TorchFile>(env, "f");
+      for (const Value* value : all_in(file->root())) {
         expect_error_or_good([&] {
-          if (const auto tensor = file.tensor(*value, "t")) read_some(file, *tensor);
+          if (const auto tensor = file->tensor(*value, "t")) read_some(*file, *tensor);
         });
       }
+      read_as_deepspeed(file);
     });
   }
   return 0;

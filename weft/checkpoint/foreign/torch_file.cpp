@@ -197,7 +197,7 @@ TorchTensor TorchFile::tensor_of(const Value& args, const Value* dtype, const st
 
 // --- Elements --------------------------------------------------------------------------------------------------------
 
-void TorchFile::read_bytes(uint64_t offset, std::span<std::byte> into) {
+void TorchFile::read_bytes(uint64_t offset, std::span<std::byte> into) const {
   if (file_->read_at(offset, into) != into.size()) refuse("the file has become shorter", path(), "use another copy");
 }
 
@@ -208,6 +208,13 @@ void TorchFile::read(const TorchTensor& tensor, uint64_t first, std::span<std::b
   if (count == 0) return;
   if (tensor.is_contiguous()) return read_bytes(tensor.storage_offset + (tensor.first + first) * tensor.width, into);
   gather(tensor, first, into);
+}
+
+std::vector<std::byte> TorchFile::first_element(const TorchTensor& tensor) const {
+  WEFT_CHECK(tensor.width > 0 && tensor.num_elements() > 0);
+  std::vector<std::byte> out(tensor.width);
+  read_bytes(tensor.storage_offset + tensor.first * tensor.width, out);
+  return out;
 }
 
 // Element by element, in row-major order.

@@ -47,6 +47,8 @@ class TorchFile {
   std::optional<TorchTensor> tensor(const Value& value, const std::string& name) const;
   // Elements [first, ...) of a tensor of this file, as many as `into` takes. Requires: they are there, and its dtype is known.
   void read(const TorchTensor& tensor, uint64_t first, std::span<std::byte> into);
+  // Requires: it has one, and its dtype is known.
+  std::vector<std::byte> first_element(const TorchTensor& tensor) const;
 
  private:
   struct Stored {
@@ -54,7 +56,7 @@ class TorchFile {
   };
   void open_container();
   TorchTensor tensor_of(const Value& args, const Value* dtype, const std::string& name) const;
-  void read_bytes(uint64_t offset, std::span<std::byte> into);
+  void read_bytes(uint64_t offset, std::span<std::byte> into) const;
   void gather(const TorchTensor& tensor, uint64_t first, std::span<std::byte> into);
   void load_window(uint64_t begin, uint64_t bytes);
 
