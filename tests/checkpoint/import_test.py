@@ -37,6 +37,8 @@ def tensors_of(store: pathlib.Path) -> dict[str, torch.Tensor]:
 
 
 def expect(found: dict, wanted: dict) -> None:
+    """Tensors without elements are in the manifest only."""
+    wanted = {name: value for name, value in wanted.items() if value.numel() > 0}
     assert sorted(found) == sorted(wanted)
     assert [name for name in wanted if not same_bits(found[name], wanted[name])] == []
 
@@ -76,7 +78,7 @@ def test_every_byte_of_odd_tensors_comes_out(imports, tmp_path):
     torch.save(tensors, tmp_path / "m.bin")
     said, found = imports(tmp_path / "m.bin")
     expect(found, {f"param/{name}": value.detach() for name, value in tensors.items()})
-    assert said["from"] == "weights of torch.save" and said["step"] == 0 and said["left_out"] == []
+    assert said["from"] == "weights of torch.save" and said["step"] == 0 and said["left_out"] == [] and said["tensors"] == len(tensors)
 
 
 def test_a_large_tensor_comes_in_pieces(imports, tmp_path):
@@ -162,7 +164,7 @@ class Evil:
 def test_nothing_in_a_file_is_run(weft, tmp_path):
     marker = tmp_path / "owned"
     for call in ((os.system, (f"touch {marker}",)), (eval, (f"open({str(marker)!r}, 'w')",)), (subprocess.Popen, (["touch", str(marker)],)),
-                 (getattr, (torch, "load"))):
+                 (getattr, ("x", "upper"))):
         torch.save({"w": torch.ones(2), "x": Evil(call)}, tmp_path / "evil.bin")
         done = weft("ckpt", "import", str(tmp_path / "evil.bin"), str(tmp_path / "store"))
         assert done.code == 2 and "it asks for" in done.err and call[0].__name__ in done.err and "evil.bin, data.pkl, byte" in done.err
@@ -213,12 +215,9 @@ def wanted_of(made: dict, step: int) -> dict:
     return out | {f"buffer/{name}": value for name, value in made["buffers"].items()} | {"counter/step": torch.tensor(float(step - 1))}
 
 
-@pytest.mark.parametrize("gap", [0, 3], ids=["dense", "gaps"])
 @pytest.mark.parametrize("world", [1, 2, 3, 8])
-@pytest.mark.parametrize("stage", [1, 2, 3])
+@pytest.mark.parametrize(("stage", "gap"), [(1, 0), (2, 0), (2, 3), (3, 0)], ids=["stage_1", "stage_2", "stage_2_with_gaps", "stage_3"])
 def test_partitions_are_put_together(imports, tmp_path, stage, world, gap):
-    if stage == 3 and gap:
-        pytest.skip("stage 3 has no gaps")
     made = made_up()
     deepspeed_layout.write(tmp_path / "ds", stage=stage, world=world, gap=gap, **made)
     said, found = imports(tmp_path / "ds")
@@ -341,6 +340,7 @@ def make(weft, folder: pathlib.Path, job: dict) -> None:
     assert done.code == 0, done.err
 
 
+@functools.cache
 def python_state(path: pathlib.Path) -> dict:
     """Read by DeepSpeed's interpreter, whose classes are in there, and left as plain tensors."""
     plain = path.with_suffix(".plain")
@@ -349,7 +349,7 @@ def python_state(path: pathlib.Path) -> dict:
                "    if isinstance(v, torch.Tensor): return v.detach().clone()\n"
                "    if isinstance(v, dict): return {k: plain(w) for k, w in v.items()}\n"
                "    if isinstance(v, (list, tuple)): return [plain(w) for w in v]\n"
-               "    return v if isinstance(v, (int, float, str, bool)) else dict(vars(v)) if hasattr(v, 'cur_scale') else None\n"
+               "    return v if type(v) in (int, float, str, bool) else plain(vars(v)) if hasattr(v, 'cur_scale') else None\n"
                "torch.save(plain(torch.load(sys.argv[1], weights_only=False)), sys.argv[2])\n")
     subprocess.run([deepspeed_python(), "-c", program, str(path), str(plain)], check=True, timeout=120, capture_output=True)
     return torch.load(plain, weights_only=False)
