@@ -270,8 +270,18 @@ def test_folders_that_are_not_whole_are_refused(weft, tmp_path, stage):
     assert "parallelism" in why(lambda f: shutil.copy(f / first, f / "layer_03-model_states.pt"))
     assert "groups" in why(lambda f: other(f, 1, lambda state: state[weights].pop()))
     assert "elements" in why(lambda f: other(f, 1, lambda state: state[weights].__setitem__(0, state[weights][0][:40].clone())))
+    assert "no *_optim_states.pt" in why(lambda f: [path.unlink() for path in f.glob("*optim_states.pt")])
     assert "zero_stage" in why(lambda f: other(f, 0, lambda state: state.update(zero_stage=4)))
     assert not (tmp_path / "store").exists()
+
+
+def test_a_model_s_own_file_is_weights_like_any_other(imports, tmp_path):
+    made = made_up()
+    deepspeed_layout.write(tmp_path / "ds", stage=2, world=2, **made)
+    said, found = imports(tmp_path / "ds" / "global_step12" / "mp_rank_00_model_states.pt")
+    wanted = {name: value.bfloat16() for name, value in made["masters"].items()} | made["frozen"] | made["buffers"]
+    expect(found, {f"param/{name}": value for name, value in wanted.items()})
+    assert said["from"] == "weights of torch.save" and "'head', which is 'embed' under another name" in said["left_out"]
 
 
 def test_state_that_does_not_fit_is_left_out_and_said(imports, tmp_path):

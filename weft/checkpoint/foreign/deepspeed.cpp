@@ -51,6 +51,12 @@ class Reader {
   DeepSpeedCheckpoint read() {
     read_numbers();
     if (files_.optims.empty()) {
+      const Value* const shapes = root_.find("param_shapes");
+      if (shapes != nullptr && !shapes->is(Kind::kNone))
+        refuse_layout(cat("it was saved with ZeRO, and no *_optim_states.pt is beside it; weights in 16 bits are in "
+                          "the model's own file, ",
+                          "which can be imported by itself"),
+                      model_->path());
       read_whole_optimizer(model_, unsharded_names(), out_);
       out_.world =
           static_cast<int>(std::clamp<int64_t>(integer_in(root_.find("dp_world_size")).value_or(1), 1, 1'000'000));

@@ -11,7 +11,6 @@
 // Ownership: tensors share the open files. Threads: one at a time. Failure: Error(kInput) that names the file and what does not add up.
 #pragma once
 
-#include <array>
 #include <map>
 #include <optional>
 #include <string>

@@ -23,7 +23,7 @@ struct StateDict {
 };
 
 StateDict state_dict_in(const TorchFile& file);
-// The tensors of one dict. `where` completes "no tensors in ...".
+// The tensors of one dict; there may be none.
 StateDict tensors_in(const TorchFile& file, const Value& dict);
 
 }  // namespace weft::checkpoint::foreign
