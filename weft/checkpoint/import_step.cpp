@@ -66,8 +66,8 @@ TensorToImport counter(std::string_view name, std::string_view dtype, const std:
 
 ImportPlan plan_deepspeed(const foreign::DeepSpeedFiles& files) {
   foreign::DeepSpeedCheckpoint found = read_deepspeed(files);
-  ImportPlan out{.from = cat("DeepSpeed ", found.version, ", ZeRO stage ", found.stage, ", ", found.world,
-                             found.world == 1 ? " rank" : " ranks"),
+  ImportPlan out{.from = cat("DeepSpeed", found.version.empty() ? "" : " ", found.version, ", ZeRO stage ", found.stage,
+                             ", ", found.world, found.world == 1 ? " rank" : " ranks"),
                  .step = found.global_steps,
                  .left_out = std::move(found.left_out)};
   for (foreign::DeepSpeedTensor& tensor : found.tensors) {
