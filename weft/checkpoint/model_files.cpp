@@ -15,7 +15,7 @@ constexpr std::string_view kPrefix = "model-", kBetween = "-of-", kSuffix = ".sa
 constexpr size_t kDigits = 5;
 
 [[noreturn]] void refuse(std::string what, const std::string& path) {
-  throw Error(ErrorKind::kInput, {.title = "not a valid index of safetensors files",
+  throw Error(ErrorKind::kInput, {.title = "not a valid index of weight files",
                                   .what = std::move(what),
                                   .where = path,
                                   .fix = "the file is damaged or was not written as an index; use another copy"});

@@ -1,5 +1,6 @@
 // The names under which a model's weights lie in a folder, as Hugging Face has them: model.safetensors, or several files and
-// model.safetensors.index.json, which says what is in which. Torch-free, so that hostile ones meet the sanitizers.
+// model.safetensors.index.json, which says what is in which. Older models have pytorch_model.bin and its index, which we only read.
+// Torch-free, so that hostile ones meet the sanitizers.
 //
 // Pure functions: any thread. Failure: Error(kInput) naming the file.
 #pragma once
@@ -14,6 +15,8 @@ namespace weft::checkpoint {
 
 inline constexpr std::string_view kModelFile = "model.safetensors";
 inline constexpr std::string_view kModelIndex = "model.safetensors.index.json";
+inline constexpr std::string_view kTorchModelFile = "pytorch_model.bin";
+inline constexpr std::string_view kTorchModelIndex = "pytorch_model.bin.index.json";
 inline constexpr uint64_t kMaxIndexBytes = 100'000'000;
 
 // In order, each file as full as `max_bytes` allows; a larger tensor has one of its own. Numbers of the tensors, by file; one file

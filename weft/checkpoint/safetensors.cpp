@@ -87,15 +87,6 @@ void write_safetensors(Env& env, const std::string& path, const NamedTensors& te
   });
 }
 
-SafetensorsHeader read_header(File& file) {
-  const uint64_t file_bytes = file.size();
-  std::string head(8, '\0');
-  head.resize(file.read_at(0, std::as_writable_bytes(std::span(head))));
-  std::string text(parse_header_length(head, file_bytes, file.path()), '\0');
-  file.read_at(8, std::as_writable_bytes(std::span(text)));
-  return parse_header(text, file_bytes, file.path());
-}
-
 TensorFile read_safetensors(Env& env, const std::string& path) {
   const auto file = env.open(path, OpenMode::kRead);
   const auto header = read_header(*file);

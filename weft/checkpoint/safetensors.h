@@ -44,9 +44,6 @@ void write_safetensors(Env& env, const std::string& path, const NamedTensors& te
 
 TensorFile read_safetensors(Env& env, const std::string& path);
 
-// What is in a file, for others that read parts of it.
-SafetensorsHeader read_header(File& file);
-
 // Copies values into the tensors of the same name. Throws Error(kInput) that lists every name or shape that does not match.
 void load_into(const TensorFile& file, const NamedTensors& targets, const std::string& path);
 

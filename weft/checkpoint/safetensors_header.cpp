@@ -133,6 +133,15 @@ SafetensorsHeader parse_header(std::string_view json_text, uint64_t file_bytes, 
   return header;
 }
 
+SafetensorsHeader read_header(File& file) {
+  const uint64_t file_bytes = file.size();
+  std::string head(8, '\0');
+  head.resize(file.read_at(0, std::as_writable_bytes(std::span(head))));
+  std::string text(parse_header_length(head, file_bytes, file.path()), '\0');
+  file.read_at(8, std::as_writable_bytes(std::span(text)));
+  return parse_header(text, file_bytes, file.path());
+}
+
 std::string render_header(const SafetensorsHeader& header) {
   json root = json::object();
   if (!header.metadata.empty()) root["__metadata__"] = header.metadata;

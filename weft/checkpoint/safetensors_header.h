@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/base/env.h"
+
 namespace weft::checkpoint {
 
 struct TensorEntry {
@@ -37,6 +39,8 @@ std::optional<uint64_t> dtype_bytes(std::string_view dtype);
 // The first 8 bytes and the size of the file give the length of the JSON text. Throws Error(kInput) naming `path`.
 uint64_t parse_header_length(std::string_view first_8_bytes, uint64_t file_bytes, const std::string& path);
 SafetensorsHeader parse_header(std::string_view json_text, uint64_t file_bytes, const std::string& path);
+// Both, of an open file.
+SafetensorsHeader read_header(File& file);
 
 // The bytes that stand before the data section, padded with spaces so that the data starts at a multiple of 64 bytes.
 std::string render_header(const SafetensorsHeader& header);

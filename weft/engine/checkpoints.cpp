@@ -14,6 +14,7 @@
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
+#include "weft/checkpoint/import_step.h"
 #include "weft/checkpoint/kill_points.h"
 #include "weft/checkpoint/store_names.h"
 #include "weft/engine/agree.h"
@@ -326,9 +327,27 @@ LoadedCheckpoint facts_of(const checkpoint::Manifest& manifest, const std::strin
 
 }  // namespace
 
+namespace {
+
+bool is_optimizer_state(const std::string& name) { return name.starts_with(kOptimPrefix); }
+
+// An imported step may come without an optimizer, and with buffers that nobody told from parameters.
+bool has_only_weights(const checkpoint::Manifest& manifest) {
+  if (section(manifest, cat(kClientPrefix, checkpoint::kImportedFrom)).empty()) return false;
+  return std::ranges::none_of(manifest.tensors, [](const auto& one) { return is_optimizer_state(one.first); });
+}
+
+std::string buffer_in(const checkpoint::Manifest& manifest, const std::string& name) {
+  const std::string usual = cat(kBufferPrefix, name), other = cat(kParamPrefix, name);
+  return has_only_weights(manifest) && !has(manifest, usual) && has(manifest, other) ? other : usual;
+}
+
+}  // namespace
+
 void Checkpoints::check_fits(const checkpoint::Manifest& manifest, const std::string& folder) {
   checkpoint::Shapes wanted = training_.state_shapes();
-  for (const auto& [name, tensor] : training_.model().buffers) wanted[cat(kBufferPrefix, name)] = tensor.sizes().vec();
+  if (has_only_weights(manifest)) std::erase_if(wanted, [](const auto& one) { return is_optimizer_state(one.first); });
+  for (const auto& [name, tensor] : training_.model().buffers) wanted[buffer_in(manifest, name)] = tensor.sizes().vec();
   auto lines =
       misfits(manifest, wanted, {std::string(kParamPrefix), std::string(kOptimPrefix), std::string(kBufferPrefix)});
   const std::string own_state = user_state_name(training_.world().rank, training_.world().size);
@@ -373,10 +392,13 @@ void Checkpoints::read_all(checkpoint::StepReader& reader) {
   const checkpoint::Manifest& manifest = reader.manifest();
   const int rank = training_.world().rank, world = training_.world().size;
   const bool same_world = manifest.world == world;
-  read_slices(reader, training_.state_slices(StateOf::kOwn));
+  const bool only_weights = has_only_weights(manifest);
+  std::vector<checkpoint::LiveSlice> slices = training_.state_slices(StateOf::kOwn);
+  if (only_weights) std::erase_if(slices, [](const auto& slice) { return is_optimizer_state(slice.tensor); });
+  read_slices(reader, slices);
   for (const auto& [name, tensor] : training_.model().buffers) {
     const std::string own = own_buffer_name(rank, name);
-    const std::string from = same_world && has(manifest, own) ? own : cat(kBufferPrefix, name);
+    const std::string from = same_world && has(manifest, own) ? own : buffer_in(manifest, name);
     read_slices(reader, {whole(from, tensor)});
   }
   NamedTensors counters;
@@ -384,7 +406,11 @@ void Checkpoints::read_all(checkpoint::StepReader& reader) {
     const std::string saved = cat(kCounterPrefix, name);
     if (has(manifest, saved)) counters.emplace_back(name, read_whole(reader, saved, tensor.scalar_type()));
   }
-  training_.updater().set_counters(counters);
+  if (only_weights) {
+    if (rank == 0) log_info("the step has weights only: the optimizer begins anew");
+  } else {
+    training_.updater().set_counters(counters);
+  }
   if (training_.has_user_optimizer()) {
     training_.updater().set_user_bytes(read_whole(reader, user_state_name(rank, world), at::kByte));
   }

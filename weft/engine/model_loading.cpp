@@ -13,7 +13,7 @@
 #include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/checkpoint/dtypes.h"
-#include "weft/checkpoint/weight_files.h"
+#include "weft/checkpoint/weight_tensors.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/live_engines.h"
 #include "weft/engine/sharded_init.h"
@@ -22,7 +22,7 @@
 namespace weft {
 namespace {
 
-using checkpoint::TensorEntry;
+using checkpoint::StoredTensor;
 using checkpoint::WeightFiles;
 using engine::ModelTensors;
 
@@ -65,7 +65,7 @@ class Matching {
   void take(const std::string& name, const at::Tensor& tensor) {
     const void* const key = tensor.unsafeGetTensorImpl();
     if (has_.contains(key)) return;
-    const TensorEntry* const entry = files_.find(name);
+    const StoredTensor* const entry = files_.find(name);
     if (entry == nullptr) {
       missing_.emplace(key, name);
       return;
@@ -127,14 +127,14 @@ void together(comm::Group* group, at::Device device, const std::function<void()>
 
 void read_whole(WeightFiles& files, const Target& target) {
   const engine::HeldWhole held(target.tensor);
-  target.tensor.detach().copy_(files.read(target.name, 0, target.tensor.numel()).view(target.tensor.sizes()));
+  target.tensor.detach().copy_(read_elements(files, target.name, 0, target.tensor.numel()).view(target.tensor.sizes()));
 }
 
 // Bytes [first, first + count) of the tensor as the model has it: the elements that they are of, converted.
 at::Tensor bytes_in(WeightFiles& files, const Target& target, int64_t first, int64_t count) {
   const int64_t width = target.tensor.element_size();
   const int64_t begin = first / width, end = (first + count + width - 1) / width;
-  return files.read(target.name, begin, end - begin)
+  return read_elements(files, target.name, begin, end - begin)
       .to(target.tensor.scalar_type())
       .view(at::kByte)
       .narrow(0, first - begin * width, count);
@@ -152,8 +152,9 @@ void read_into(WeightFiles& files, const std::vector<Target>& targets) {
     }
   }
   for (const auto& [training, names] : trained) {
-    training->load_weights(
-        names, [&](const std::string& name, int64_t first, int64_t count) { return files.read(name, first, count); });
+    training->load_weights(names, [&](const std::string& name, int64_t first, int64_t count) {
+      return read_elements(files, name, first, count);
+    });
   }
 }
 

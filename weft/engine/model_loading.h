@@ -1,9 +1,10 @@
-// Weights out of safetensors files, straight to where they are kept: a rank reads its own part of a parameter and nothing else.
+// Weights out of safetensors files or pytorch_model.bin, straight to where they are kept: a rank reads its own part of a parameter
+// and nothing else.
 //
 //   auto model = [&] {
 //     const weft::ShardedInit scope(config, world);
 //     auto built = std::make_shared<MyModel>();
-//     weft::load_weights(*built, "llama/");         // a .safetensors file, an index, or a folder with one of them
+//     weft::load_weights(*built, "llama/");         // a file, an index, or a folder with one of them
 //     return built;
 //   }();
 //   auto engine = weft::initialize(model, config, world);

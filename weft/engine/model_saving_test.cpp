@@ -11,14 +11,14 @@
 #include "tests/support/temp_dir.h"
 #include "weft/base/crash_env.h"
 #include "weft/checkpoint/model_files.h"
-#include "weft/checkpoint/weight_files.h"
+#include "weft/checkpoint/weight_tensors.h"
 #include "weft/engine/engine_test_impl.h"
 #include "weft/engine/zero3_test_impl.h"
 
 namespace weft {
 namespace {
 
-using checkpoint::WeightFiles;
+using checkpoint::read_elements, checkpoint::WeightFiles;
 
 constexpr int kWorld = 3;
 
@@ -80,11 +80,11 @@ void expect_saved(const std::string& path, const Five& model) {
   EXPECT_EQ(files.names(), (std::vector<std::string>{"layer0", "layer1", "layer2", "layer3", "layer4", "steps"}))
       << "what is tied stands once";
   for (size_t i = 0; i < model.layers.size(); ++i) {
-    const at::Tensor saved = files.read(cat("layer", i), 0, 144).view({12, 12});
+    const at::Tensor saved = read_elements(files, cat("layer", i), 0, 144).view({12, 12});
     EXPECT_TRUE(saved.equal(model.layers[i].detach())) << "layer " << i;
     EXPECT_EQ(saved.scalar_type(), model.layers[i].scalar_type());
   }
-  EXPECT_TRUE(files.read("steps", 0, 3).equal(at::arange(3, at::kLong)));
+  EXPECT_TRUE(read_elements(files, "steps", 0, 3).equal(at::arange(3, at::kLong)));
 }
 
 TEST_P(SavedModel, HasWhatTheModelHas) {
@@ -203,9 +203,10 @@ TEST(ModelFolder, IsNeverAMixture) {
       float found = 0;
       try {
         WeightFiles files(env, "/m");
-        found = files.read("w0", 0, 1).item<float>();
+        found = read_elements(files, "w0", 0, 1).item<float>();
         for (int i = 0; i < 4; ++i)
-          EXPECT_TRUE(files.read(cat("w", i), 0, 8).equal(at::full({8}, found))) << "after " << calls << " calls";
+          EXPECT_TRUE(read_elements(files, cat("w", i), 0, 8).equal(at::full({8}, found)))
+              << "after " << calls << " calls";
       } catch (const Error&) {
         ++num_refused;
         EXPECT_FALSE(is_through);

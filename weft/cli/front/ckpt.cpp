@@ -28,6 +28,7 @@ constexpr Part kParts[] = {
     {"diff", "which tensors of two steps differ", ckpt_diff},
     {"prune", "remove all steps but those to keep", ckpt_prune},
     {"export", "the parameters as safetensors files that others read", ckpt_export},
+    {"import", "a step out of weights or a DeepSpeed checkpoint", ckpt_import},
 };
 
 void print_help() {
@@ -42,6 +43,7 @@ void print_help() {
       "example:\n"
       "  weft ckpt ls state/\n"
       "  weft ckpt export state/ model/ --dtype bf16\n"
+      "  weft ckpt import deepspeed_run/ state/\n"
       "\n"
       "weft ckpt COMMAND --help lists the flags. Exit codes: 0 fine, 1 damage or differences were found, 2 wrong usage "
       "or bad input.\n");

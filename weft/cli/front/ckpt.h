@@ -19,7 +19,7 @@ checkpoint::StepPlace step_at(const std::string& path, std::optional<int64_t> st
 // All steps of a store, the one that would be loaded first in front.
 std::vector<checkpoint::StepPlace> steps_of(const std::string& store);
 
-// For verify and export: draws on standard error.
+// For verify, export and import: draws on standard error.
 using ByteProgress = std::function<void(uint64_t done_bytes, uint64_t total_bytes)>;
 class ByteBar {
  public:
@@ -40,5 +40,6 @@ int ckpt_verify(const Arguments& arguments);
 int ckpt_diff(const Arguments& arguments);
 int ckpt_prune(const Arguments& arguments);
 int ckpt_export(const Arguments& arguments);
+int ckpt_import(const Arguments& arguments);
 
 }  // namespace weft::cli

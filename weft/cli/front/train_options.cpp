@@ -57,7 +57,9 @@ void add_machine_flags(CLI::App& app, TrainOptions& o) {
 void add_file_flags(CLI::App& app, TrainOptions& o) {
   app.option_defaults()->group("Files");
   app.add_option("--config", o.config_path, "a ds_config.json; what it says comes before the flags")->type_name("FILE");
-  app.add_option("--init", o.init_path, "start from these weights (safetensors)")->type_name("FILE");
+  app.add_option("--init", o.init_path,
+                 "start from these weights: safetensors or pytorch_model.bin,\na file, an index or a folder")
+      ->type_name("PATH");
   app.add_option("--export", o.export_path, "write the final weights (safetensors)")->type_name("FILE");
   auto* save = app.add_option("--save", o.save_folder, "save the training state in this folder")->type_name("DIR");
   add_int(app, "--save-every", o.save_every, 0, int64_t{1} << 40, "save each N steps as well as at the end")

@@ -36,7 +36,7 @@ struct TrainOptions {
 
   // What it reads and leaves behind.
   std::string config_path;  // a ds_config.json; its values come before those of the flags
-  std::string init_path;    // safetensors to start from
+  std::string init_path;    // weights to start from
   std::string export_path;  // safetensors of the final weights
   std::string save_folder;
   int64_t save_every = 0;  // steps; 0: only at the end

@@ -9,6 +9,7 @@
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
+#include "weft/checkpoint/import_step.h"
 #include "weft/comm/peer_lost.h"
 
 namespace weft::cli {
@@ -26,6 +27,10 @@ std::vector<std::string> differences(const std::map<std::string, std::string>& w
   return out;
 }
 
+bool is_imported(const LoadedCheckpoint& found) {
+  return found.client_state.contains(std::string(checkpoint::kImportedFrom));
+}
+
 std::string text_of(double seconds) { return cat(std::llround(seconds * 1e3), " ms"); }
 
 }  // namespace
@@ -34,6 +39,7 @@ TrainCheckpoints::TrainCheckpoints(Engine& engine, TrainCheckpointOptions option
     : engine_(engine), o_(std::move(options)) {}
 
 void TrainCheckpoints::check_origin(const LoadedCheckpoint& found) const {
+  if (is_imported(found)) return;  // nobody's flags were saved with it
   const auto others = differences(o_.identity, found.client_state);
   if (!others.empty()) {
     throw Error(ErrorKind::kInput, {.title = "the saved run is another one",
@@ -47,7 +53,7 @@ std::optional<int64_t> TrainCheckpoints::restore() {
   const auto loaded =
       engine_.load_checkpoint(o_.folder, {.accept = [this](const LoadedCheckpoint& found) { check_origin(found); }});
   if (!loaded) return std::nullopt;
-  const auto moved = differences(o_.machine, loaded->client_state);
+  const auto moved = is_imported(*loaded) ? std::vector<std::string>() : differences(o_.machine, loaded->client_state);
   if (!moved.empty())
     log_warn("the losses may differ in their last bits from a run without interruption: ", join(moved, "; "));
   last_step_ = loaded->step;
