@@ -14,6 +14,7 @@
 #include <numeric>
 
 #include "tests/support/ranks.h"
+#include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/comm/c10d/gloo_group.h"
 #include "weft/comm/hierarchical_group.h"
@@ -153,6 +154,30 @@ class Checker {
     }
   }
 
+  // One memory to a host, where ranks have that: whatever a rank wrote to its part all see.
+  void check_common(int64_t count, at::ScalarType type) {
+    if (world_ == 1) return;
+    const int64_t whole_count = count * world_;
+    const at::Tensor expected = data_of(3, whole_count, type);
+    if (group_.num_sharing() == 1) {
+      EXPECT_THROW(group_.allocate_common(whole_count, type), Error);
+      return;
+    }
+    const at::Tensor whole = group_.allocate_common(whole_count, type);
+    for (int round = 0; round < 3; ++round) {
+      const at::Tensor now = round == 1 ? expected.flip(0) : expected;
+      const at::Tensor mine = whole.narrow(0, count * rank_, count);
+      mine.copy_(now.narrow(0, count * rank_, count));
+      if (round == 2) {
+        group_.start(gather_common(whole, rank_, world_)).wait();
+      } else {
+        group_.run(gather_common(whole, rank_, world_));
+      }
+      expect_equal(whole, now, "gather_common");
+      group_.barrier();
+    }
+  }
+
   // Rank a sends to rank b a piece whose size depends on both.
   void check_all_to_all(int64_t count, at::ScalarType type) {
     const auto size = [&](int from, int to) { return (from + to) % 3 == 0 ? 0 : count / (1 + from + 2 * to); };
@@ -218,6 +243,8 @@ void check_everything(Group& group, bool exact, std::span<const at::ScalarType> 
     for (const at::ScalarType type : types) checker.check_reductions(count, type, ReduceOp::kSum);
     for (const ReduceOp op : kOps) checker.check_reductions(count, types.front(), op);
     for (const at::ScalarType type : types) checker.check_moves(count, type);
+    checker.check_common(count, types.front());
+    checker.check_common(count, types.back());
     checker.check_all_to_all(count, types.back());
     checker.check_messages(count, types.back());
   }

@@ -65,6 +65,8 @@ class HierarchicalGroup final : public HostGroup {
 
   std::string_view transport() const override { return "shm+gloo"; }
   at::Tensor allocate(int64_t count, at::ScalarType type) override { return local_->allocate(count, type); }
+  at::Tensor allocate_common(int64_t count, at::ScalarType type) override;
+  int num_sharing() const override { return layout_.is_contiguous() ? std::max(1, layout_.ranks_per_host()) : 1; }
   std::shared_ptr<Group> split(const std::vector<int>& ranks, const std::string& name) override;
 
  private:
@@ -79,6 +81,7 @@ class HierarchicalGroup final : public HostGroup {
   void broadcast(const Collective& call);
   void reduce_scatter(const Collective& call);
   void all_gather(const Collective& call);
+  void gather_common(const Collective& call);
   void barrier();
 
   // The host's sum of a chunk in its leader; for max and min the same with that.
@@ -168,7 +171,9 @@ void HierarchicalGroup::dispatch(const Collective& call) {
     case Operation::kReduce: return reduce(call);
     case Operation::kBroadcast: return broadcast(call);
     case Operation::kReduceScatter: return by_blocks ? reduce_scatter(call) : flat_->run(call);
-    case Operation::kAllGather: return by_blocks ? all_gather(call) : flat_->run(call);
+    case Operation::kAllGather:
+      if (call.in_common) return gather_common(call);
+      return by_blocks ? all_gather(call) : flat_->run(call);
     default: return flat_->run(call);
   }
 }
@@ -238,6 +243,26 @@ void HierarchicalGroup::all_gather(const Collective& call) {
   local_->run(comm::gather(call.input, block, 0, layout_.of_host(call.output_counts, host_)));
   if (leads()) leaders().run(comm::all_gather(block, call.output, per_host));
   local_->broadcast(call.output, 0);
+}
+
+at::Tensor HierarchicalGroup::allocate_common(int64_t count, at::ScalarType type) {
+  if (num_sharing() == 1) return Group::allocate_common(count, type);
+  at::Tensor out;
+  in_turn([&] { out = local_->allocate_common(count, type); });
+  return out;
+}
+
+// The leaders exchange their hosts' blocks where they lie: nothing is copied inside a host.
+void HierarchicalGroup::gather_common(const Collective& call) {
+  WEFT_CHECK_GT(num_sharing(), 1);
+  local_->barrier();  // all parts are in their places
+  if (leads()) {
+    const auto per_host = layout_.per_host(call.output_counts);
+    const int64_t first = std::accumulate(per_host.begin(), per_host.begin() + host_, int64_t{0});
+    const at::Tensor block = call.output.view({-1}).slice(0, first, first + per_host[static_cast<size_t>(host_)]);
+    leaders().run(comm::all_gather(block, call.output, per_host));
+  }
+  local_->barrier();
 }
 
 std::shared_ptr<Group> HierarchicalGroup::split(const std::vector<int>& ranks, const std::string& name) {

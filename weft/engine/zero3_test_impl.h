@@ -13,7 +13,7 @@ namespace weft {
 class AsOverANetwork final : public comm::WrappedGroup {
  public:
   explicit AsOverANetwork(std::shared_ptr<comm::Group> inner) : WrappedGroup(std::move(inner)) {}
-  bool shares_memory() const override { return false; }
+  int num_sharing() const override { return 1; }
   bool one_sided() const override { return false; }
 
  private:
