@@ -128,6 +128,34 @@ class Checker {
       group_.run(reduce_scatter(own, into, op, counts));
       expect_near(into, part(expected, counts, rank_), "reduce_scatter");
     }
+    check_in_own_memory(own, expected, op);
+  }
+
+  // Also while another call is under way.
+  void check_allocation(int64_t count) {
+    const at::Tensor data = at::zeros({count}, at::kFloat) + rank_;
+    const Work work = group_.start(all_reduce(data));
+    const at::Tensor memory = group_.allocate(count + 1, at::kFloat);
+    EXPECT_EQ(memory.numel(), count + 1);
+    work.wait();
+    EXPECT_TRUE(data.equal(at::zeros({count}, at::kFloat) + world_ * (world_ - 1) / 2)) << group_.transport();
+  }
+
+  // The same where the input lies in memory of the transport's; it stays as it is.
+  void check_in_own_memory(const at::Tensor& own, const at::Tensor& expected, ReduceOp op) {
+    const at::Tensor data = group_.allocate(own.numel(), own.scalar_type());
+    data.copy_(own);
+    const auto counts = split_evenly(own.numel(), world_);
+    at::Tensor into = at::empty({counts[static_cast<size_t>(rank_)]}, own.options());
+    group_.run(reduce_scatter(data, into, op, counts));
+    expect_near(into, part(expected, counts, rank_), "reduce_scatter of the transport's memory");
+    expect_equal(data, own, "the input of reduce_scatter");
+    const int root = world_ - 1;
+    group_.reduce(data, root, op);
+    expect_near(data, rank_ == root ? expected : own, "reduce in the transport's memory");
+    data.copy_(own);
+    group_.all_reduce(data, op);
+    expect_near(data, expected, "all_reduce in the transport's memory");
   }
 
   void check_moves(int64_t count, at::ScalarType type) {
@@ -243,6 +271,7 @@ void check_everything(Group& group, bool exact, std::span<const at::ScalarType> 
     for (const at::ScalarType type : types) checker.check_reductions(count, type, ReduceOp::kSum);
     for (const ReduceOp op : kOps) checker.check_reductions(count, types.front(), op);
     for (const at::ScalarType type : types) checker.check_moves(count, type);
+    checker.check_allocation(count);
     checker.check_common(count, types.front());
     checker.check_common(count, types.back());
     checker.check_all_to_all(count, types.back());
