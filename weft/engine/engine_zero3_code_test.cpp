@@ -252,18 +252,6 @@ TEST(EngineZero3Gloo, RanksMayChooseFromWhatComesTogether) {
     expect_same(train_net(make, {.over_gloo = true, .more = zero, .num_steps = 6}), expected, cat("gloo", zero));
 }
 
-TEST(EngineZero3Gloo, ASecondCopyInsideAHostIsRefused) {
-  const char* const twice = R"(, "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 2})";
-  expect_same(train_net(layers, {.more = twice}), train_net(layers, {.more = kStage2}), "one host needs none");
-  const std::string run = fresh_run();
-  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
-    World here = world(run, ctx.rank(), 2);
-    here.group = std::make_shared<AsOverANetwork>(here.group);
-    expect_refused([&] { const Engine engine(layers().tensors(), settings(2, 1, twice), here); },
-                   "zero_hpz_partition_size");
-  });
-}
-
 TEST(EngineZero3Gloo, ChangesNoBit) {
   const NetRun expected = train_net(tied_head, {.size = 3, .more = kStage2, .num_steps = 6});
   expect_same(train_net(tied_head, {.size = 3, .over_gloo = true, .more = kRoomy, .num_steps = 6}), expected, "gloo");

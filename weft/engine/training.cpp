@@ -218,8 +218,7 @@ void Training::make_buckets() {
   memory::FlatOptions memory{.allocate_gradients = allocate, .with_frozen = stage() >= 3};
   if (stage() >= 2) memory.num_buffers = plan_->options.overlap ? 2 : 1;
   memory.gradients_come_and_go = !device_.is_cpu() && stage() < 2 && !plan::adds_reduced(*plan_, plan_->options.stage);
-  const bool common = plan_->options.common_parameters;
-  if (common) {
+  if (reads_in_place(plan_->options)) {
     memory.allocate_parameters = [this](int64_t count, at::ScalarType type) {
       return world_.group->allocate_common(count, type);
     };
@@ -239,7 +238,12 @@ void Training::make_buckets() {
   const auto before = std::exchange(
       buckets_, std::make_unique<memory::FlatBuckets>(*plan_, std::move(parameters), memory));  // until all are copied
   fill_buckets();
-  gathering_ = std::make_unique<Gathering>(pointers(gather_lanes_), *buckets_, bring_of(config_, *plan_));
+  gathering_ = std::make_unique<Gathering>(pointers(gather_lanes_), *buckets_, bring_of(config_, *plan_),
+                                           plan_->options.host_copy);
+}
+
+bool Training::writes_common() const {
+  return world_.rank % (plan_->options.host_copy > 0 ? plan_->options.host_copy : world_.size) == 0;
 }
 
 void Training::fill_buckets() {
@@ -248,11 +252,11 @@ void Training::fill_buckets() {
     residents_ = std::make_unique<Residents>(pointers(gather_lanes_), *plan_, *buckets_, residency_limits(config_));
     return;
   }
-  const bool common = plan_->options.common_parameters;
-  if (!common || world_.rank == 0) {
+  const bool common = reads_in_place(plan_->options);
+  if (!common || writes_common()) {
     buckets_->fill();
   } else {
-    // Rank 0 alone fills, but what a ShardedInit cut all ranks make whole, one after the other.
+    // One rank fills, but what a ShardedInit cut all ranks make whole, one after the other.
     for (const auto& bucket : plan_->layout.buckets) {
       for (const auto& place : bucket.places)
         const HeldWhole held(model_.parameters[static_cast<size_t>(place.parameter)].second);
@@ -356,13 +360,14 @@ void Training::check_model() {
     dead_ = change_of(look_again_(), model_);
   }
   if (!dead_.empty()) refuse_dead(dead_, world_.rank);
-  if (!plan_->options.common_parameters) return;
+  if (!reads_in_place(plan_->options)) return;
   const std::string written = writes_.look(model_, *plan_);
   static std::atomic<bool> has_told = false;
   if (written.empty() || has_told.exchange(true)) return;
   log_warn("parameter '", written,
            "' was written to outside of step(): the ranks of this host share it. If they do not all write ",
-           "the same, set \"weft\": {\"common_parameters\": false}");
+           "the same, set \"weft\": {\"common_parameters\": false}",
+           plan_->options.host_copy > 0 ? " and leave \"zero_hpz_partition_size\" out" : "");
 }
 
 void Training::backward(const at::Tensor& loss) {
@@ -527,12 +532,13 @@ EngineTotals Training::totals() const {
           .peak_gathered_elements = residents_ ? residents_->peak_elements() : 0};
 }
 
-// In stage 3 every rank counts its slices, and small parameters that it keeps whole.
+// In stage 3 every rank counts its slices, and small parameters that it keeps whole; or its share of the host's copy.
 int64_t Training::parameter_bytes(int number) const {
   const plan::Bucket& bucket = plan_->layout.bucket(number);
   const int64_t bytes = bucket.used_elements() * plan::bytes_of(bucket.dtype);
   if (stage() < 3) return bytes;
-  return (bytes + world_.size - 1) / world_.size + (residents_ && bucket.persistent ? bytes : 0);
+  const int num_sharing = plan_->options.host_copy > 0 ? plan_->options.host_copy : world_.size;
+  return (bytes + num_sharing - 1) / num_sharing + (residents_ && bucket.persistent ? bytes : 0);
 }
 
 EngineStateBytes Training::state_bytes() const {

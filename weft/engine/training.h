@@ -124,7 +124,9 @@ class Training {
   at::Tensor own_part(const at::Tensor& bucket) const;
   at::Tensor own_parameters(int bucket) const;
   // Parameters that are whole only while they are used.
-  bool gathers_touched() const { return stage() >= 3 && !plan_->options.common_parameters; }
+  bool gathers_touched() const { return stage() >= 3 && !reads_in_place(plan_->options); }
+  // Parameters are one memory for several ranks, of which this one writes what is not its own slice.
+  bool writes_common() const;
   void fill_buckets();
 
   // Masters and optimizer state that are there already move along, and so do gradients.
