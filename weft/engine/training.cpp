@@ -70,7 +70,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
     : world_(std::move(world)),
       has_user_optimizer_(options.optimizer != nullptr),
       config_(has_user_optimizer_ ? for_user_optimizer(std::move(config)) : std::move(config)),
-      model_(std::move(model)),
+      model_(with_defined_buffers(std::move(model))),
       look_again_(std::move(options.look_again)),
       groups_(std::move(options.groups)),
       device_(device_of(model_)),
