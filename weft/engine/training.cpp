@@ -169,9 +169,13 @@ void Training::set_masters(const NamedTensors& state) {
   }
 }
 
-// Of a parameter that has none yet: its value, and moments of zero.
+// Of a parameter that has none yet: its value, and moments of zero. Values only where there will be masters: whoever keeps one keeps its
+// memory while slices are made of all of them.
 NamedTensors Training::state_to_move() {
   NamedTensors out;
+  const auto has_master = [&](int number) {
+    return plan_->table[number].dtype != plan::Dtype::kFp32 && !has_bf16_masters(config_);
+  };
   if (updater_.has_state()) {
     out = copy_of(optimizer_state());
   } else if (!masters_.empty()) {
@@ -180,7 +184,7 @@ NamedTensors Training::state_to_move() {
   for (size_t i = 0; i < model_.parameters.size(); ++i) {
     const auto& [name, tensor] = model_.parameters[i];
     if (buckets_ && !plan_->table[static_cast<int>(i)].frozen) continue;
-    out.emplace_back(cat(kMaster, ".", name), tensor.detach());
+    if (has_master(static_cast<int>(i))) out.emplace_back(cat(kMaster, ".", name), tensor.detach());
     if (!updater_.has_state()) continue;
     for (const auto& [kind, flats] : updater_.state())
       out.emplace_back(cat(kind, ".", name), at::zeros(tensor.sizes()));
@@ -378,6 +382,7 @@ void Training::backward(const at::Tensor& loss) {
   if (has_gradients_ && num_no_sync_ == 0)
     misuse("backward() twice without step()", "call step() after each backward()");
   check_model();
+  if (residents_ && !learnt_) learnt_ = each_comes_once(loss);
   const Span span({.name = "backward", .category = SpanCategory::kBackward});
   run_backward(loss);
   has_gradients_ = true;

@@ -1,7 +1,8 @@
 // One model in training: the parts behind Engine, and the order in which they do a step.
 //
 // The first step teaches in which order gradients come, and how often each; rank 0's order then becomes that of the buckets,
-// before optimizer state exists. Where buckets are tuned, the second step sends nothing before its backward has ended; from
+// before optimizer state exists. Parameters in slices are not laid out anew: where autograd's graph says that each comes once, there
+// is nothing to learn, and the first backward reduces gradients as they come. Where buckets are tuned, the second step sends nothing before its backward has ended; from
 // its times the buckets are cut anew, and the optimizer's state moves along. Ownership, threads, failure: as Engine.
 #pragma once
 
