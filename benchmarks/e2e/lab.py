@@ -33,9 +33,11 @@ class Bound:
     phases_ms: dict[str, float]
     gradient_bytes: int
     ranks: int
+    hosts: int = 0  # 0: one rank on each
 
     def wire_ms(self, bits_per_s: float, wire: str = "fp32") -> float:
-        sent = 2 * (self.ranks - 1) / self.ranks * self.gradient_bytes * (0.5 if wire == "bf16" else 1)
+        hosts = self.hosts or self.ranks
+        sent = 2 * (hosts - 1) / hosts * self.gradient_bytes * (0.5 if wire == "bf16" else 1)
         return sent * 8 / bits_per_s * 1e3
 
     def step_ms(self, bits_per_s: float, wire: str = "fp32") -> float:

@@ -4,6 +4,7 @@
     make && benchmarks/config/setup
     .venv/bin/python benchmarks/e2e/zero.py [-n 2] [--rounds 5] [--results benchmarks/results]
     .venv/bin/python benchmarks/e2e/zero.py --hosts 2 --rate 1gbit           one rank on each host of tools/netlab; needs root
+    .venv/bin/python benchmarks/e2e/zero.py --hosts 2 --per-host 2           two: with a copy of stage 3's parameters in each host too
 
 Peers: DeepSpeed at the same stages, with overlap_comm and without; DistributedDataParallel and FSDP2 over Gloo; one rank alone, and
 one-rank worlds side by side. The losses of all that share the work are compared bit for bit first. DeepSpeed has its own bucket size
@@ -40,6 +41,8 @@ OF_FSDP2, OF_FSDP2_HOSTS = 0.40, 0.60
 OTHER_ROUNDING = {f"DeepSpeed ZeRO-3{more}" for more in ("", ", no overlap")}  # its sums have another order
 WITHIN = 1e-3
 GATHERED = "weft ZeRO-3, gathered by copies"
+AGAIN = "weft ZeRO-3, room for a quarter"
+COPY = "weft ZeRO-3, a copy in each host"
 
 
 def weft_name(stage: int) -> str:
@@ -56,15 +59,18 @@ def contenders(o: argparse.Namespace) -> list[Contender]:
             for stage in STAGES for on in (True, False)] if o.lazy_gather else []
     # On one host the ranks read each other's slices in place; this is stage 3 as it would be without that.
     copied = [Contender(GATHERED, stage=3, bucket=o.bucket, more={"weft": {"common_parameters": False}})] if not o.hosts else []
+    # Where the model does not fit beside the slices, parameters are gathered for forward and again for backward.
+    again = [Contender(AGAIN, stage=3, bucket=o.bucket, more={"zero_optimization": {"stage3_max_live_parameters": num_params(o) // 4}}),
+             Contender(COPY, stage=3, bucket=o.bucket, more={"zero_optimization": {"zero_hpz_partition_size": o.per_host}})] if o.per_host > 1 else []
     theirs = [Contender(deepspeed_name(stage, overlap), who="deepspeed", stage=stage, overlap=overlap, bucket=o.deepspeed_bucket)
               for stage in STAGES for overlap in (True, False)]
-    return chosen(o, [*ours, *copied, *lazy, TORCH_DDP, *theirs, TORCH_FSDP2, WEFT_ALONE, WEFT_APART])
+    return chosen(o, [*ours, *copied, *again, *lazy, TORCH_DDP, *theirs, TORCH_FSDP2, WEFT_ALONE, WEFT_APART])
 
 
 def limits_of(rows: dict, o: argparse.Namespace, bits_per_s: float) -> dict[str, float]:
     """By whose phases were taken; what one rank alone does, and what it does while others use the same machine."""
     phases = {name: rows[name]["breakdown_ms"] for name in (WEFT_ALONE.name, WEFT_APART.name) if rows.get(name, {}).get("breakdown_ms")}
-    return {name: Bound(one, 4 * num_params(o), o.world).zero_ms(bits_per_s) for name, one in phases.items()}
+    return {name: Bound(one, 4 * num_params(o), o.world, len(o.hosts)).zero_ms(bits_per_s) for name, one in phases.items()}
 
 
 def aim(rows: dict, ours: str, theirs: str, wanted: float) -> list[dict]:
@@ -81,6 +87,8 @@ def peers_of(stage: int, o: argparse.Namespace) -> list[tuple[str, float]]:
     peers = [(deepspeed_name(stage, overlap), deepspeed[stage]) for overlap in (True, False) if stage in deepspeed]
     if stage == 3:
         peers.append((TORCH_FSDP2.name, OF_FSDP2_HOSTS if o.hosts else OF_FSDP2))
+    if o.per_host > 1:
+        peers = [(AGAIN, 1.0)] if stage == 3 else []
     if not o.hosts:
         peers += [(TORCH_DDP.name, OF_DDP)] if stage < 3 else []
         peers.append((WEFT_ALONE.name, OF_ALONE[stage]))
@@ -88,7 +96,8 @@ def peers_of(stage: int, o: argparse.Namespace) -> list[tuple[str, float]]:
 
 
 def aims_of(rows: dict, o: argparse.Namespace) -> list[dict]:
-    return [line for stage in STAGES for theirs, at_most in peers_of(stage, o) for line in aim(rows, weft_name(stage), theirs, at_most)]
+    ours = {stage: COPY if stage == 3 and o.per_host > 1 else weft_name(stage) for stage in STAGES}
+    return [line for stage in STAGES for theirs, at_most in peers_of(stage, o) for line in aim(rows, ours[stage], theirs, at_most)]
 
 
 def measure(o: argparse.Namespace) -> dict:
@@ -134,7 +143,8 @@ def aim_table(aims: list[dict]) -> str:
 
 def report(o: argparse.Namespace, result: dict, command: str) -> str:
     limits = "; ".join(f"{ms:.1f} ms with the phases of: {name}" for name, ms in result["limits_ms"].items()) or "unknown, as one rank alone did not take part"
-    ranks = f"{result['hosts']} hosts of tools/netlab, one rank of one thread on each; TCP moves {result['tcp_gbit']:.3f} Gbit/s." if o.hosts else \
+    on_each = "one rank of one thread" if o.per_host == 1 else f"{o.per_host} ranks of one thread"
+    ranks = f"{result['hosts']} hosts of tools/netlab, {on_each} on each; TCP moves {result['tcp_gbit']:.3f} Gbit/s." if o.hosts else \
         f"{result['world']} ranks of one thread, torch from the same installation."
     refused = "".join(f"\nLeft out, as this weft refuses it: {name}. {why}\n" for name, why in result["refused"].items())
     bucket = f"{o.deepspeed_bucket:,} elements" if o.deepspeed_bucket else "its own 500,000,000"
@@ -161,13 +171,14 @@ def main() -> None:
     parser = parser_for(__doc__)
     parser.add_argument("-n", dest="world", type=int, default=2, help="ranks on this host")
     parser.add_argument("--hosts", dest="num_hosts", type=int, nargs="?", const=2, help="one rank on each of so many hosts instead (2)")
+    parser.add_argument("--per-host", type=int, default=1, help="ranks on each of the hosts (1)")
     parser.add_argument("--rate", default="1gbit", help="of the hosts' links")
     parser.add_argument("--deepspeed-bucket", type=int, help="DeepSpeed's reduce_bucket_size and allgather_bucket_size, in elements")
     parser.add_argument("--lazy-gather", action="store_true", help="weft with \"lazy_gather\" on and off too")
     parser.add_argument("--in-lab", action="store_true", help=argparse.SUPPRESS)
     o = parser.parse_args()
     o.hosts = enter_lab(o.num_hosts) if o.num_hosts else []
-    o.world = o.num_hosts or o.world
+    o.world = o.num_hosts * o.per_host if o.num_hosts else o.world
     progress(f"{o.rounds} rounds of {o.steps} steps with {o.world} ranks; two steps of each first")
     result = measure(o)
     text = report(o, result, command_line("benchmarks/e2e/zero.py", sys.argv[1:]))

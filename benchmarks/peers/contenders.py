@@ -57,10 +57,11 @@ REDUCER = Contender("c10d::Reducer from C++", who="reducer")
 
 
 class Place:
-    """Where ranks run: on this host, or one on each of several."""
+    """Where ranks run: on this host, or one or more on each of several."""
 
     def __init__(self, weft: pathlib.Path, ranks: int, hosts: Optional[list[str]] = None) -> None:
         self.weft, self.ranks, self.hosts = weft, ranks, hosts
+        self.per_host = ranks // len(hosts) if hosts else ranks
 
     def torchrun(self) -> list[str]:
         return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.ranks), "--no-python"]
@@ -70,7 +71,7 @@ class Place:
         run = [str(self.weft), "run", "--threads", "1"]
         if not self.hosts:
             return [*run, "-n", str(self.ranks) if only is None else "1", "--"]
-        hosts = self.hosts if only is None else [self.hosts[only]]
+        hosts = [f"{host}:{self.per_host}" for host in self.hosts] if only is None else [self.hosts[only // self.per_host]]
         return [*run, "--hosts", ",".join(hosts), "--ssh", f"{ROOT / 'tools/netlab'} ssh", "--"]
 
 

@@ -40,7 +40,8 @@ def test_a_misspelt_command_gets_a_suggestion(weft):
 def test_train_help_has_every_flag_and_an_example(weft):
     text = weft("train", "--help").out
     for flag in ("--dim", "--layers", "--heads", "--vocab", "--seq", "--micro-batch", "--steps", "--seed", "--threads", "--device", "--data",
-                 "--save", "--save-every", "--keep-last", "--keep-every", "--keep-best", "--resume", "--restarts", "--json", "--tied", "--for", "--init", "--export"):
+                 "--save", "--save-every", "--keep-last", "--keep-every", "--keep-best", "--resume", "--restarts", "--json", "--tied", "--for", "--init", "--export",
+                 "--export-max-file"):
         assert flag in text, flag
     assert "Example:" in text
 

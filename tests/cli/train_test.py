@@ -185,6 +185,7 @@ BAD_INPUT = [
     (["--init", "missing.safetensors"], "cannot open", "missing.safetensors"),
     (["--init", "short.txt"], "not a valid safetensors file", "short.txt"),
     (["--json", "no/such/folder/out.json", "--steps", "1"], "the folder for --json does not exist", "mkdir -p no/such/folder"),
+    (["--export", "out", "--export-max-file", "much", "--steps", "1"], "much", "1.5GiB"),
     (["--export", "no/such/folder/w.safetensors", "--steps", "1"], "the folder for --export does not exist", "no/such/folder"),
 ]
 

@@ -151,6 +151,43 @@ def test_weights_of_stage_three_are_read_by_python_and_back(weft, tmp_path):
         assert run(name, "--init", "pieces")["loss_bits"] == from_file
 
 
+@pytest.mark.parametrize("ours", [{"common_parameters": False}, {"transport": "gloo"}, {}], ids=["slices", "network", "common"])
+def test_an_export_in_several_files_is_read_by_its_index(weft, tmp_path, ours):
+    """As transformers reads it: the index names every tensor's file, and no file has another; what they hold are the parameters."""
+    torch = pytest.importorskip("torch")
+    safetensors = pytest.importorskip("safetensors")
+    (tmp_path / "here.json").write_text(json.dumps(config("bf16", 1, {"stage": 3, **THIRD["tight"][0]}, ours)))
+
+    def export(path: str, *more: str) -> int:
+        done = weft("train", "-n", "3", *"--dim 16 --layers 2 --heads 2 --seq 8 --micro-batch 1 --vocab 64 --threads 1 --data random --tied".split(),
+                    "--steps", "3", "--config", "here.json", "--json", "-", "--export", path, *more)
+        assert done.code == 0, done.err
+        return json.loads(done.out)["params"]
+
+    (tmp_path / "pieces").mkdir()
+    (tmp_path / "pieces" / "model-00001-of-00002.safetensors").write_text("an earlier save's")
+    num_params = export("pieces", "--export-max-file", "3KB")
+    export("whole.safetensors")
+    index = json.loads((tmp_path / "pieces" / "model.safetensors.index.json").read_text())
+    weight_map = index["weight_map"]
+    files = sorted(set(weight_map.values()))
+    assert len(files) > 3 and files == [f"model-{i + 1:05}-of-{len(files):05}.safetensors" for i in range(len(files))]
+    assert sorted(path.name for path in (tmp_path / "pieces").iterdir()) == [*files, "model.safetensors.index.json"]
+    found = {}
+    for name in files:
+        with safetensors.safe_open(tmp_path / "pieces" / name, framework="pt") as file:
+            assert file.metadata()["format"] == "pt"
+            assert set(file.keys()) == {key for key, where in weight_map.items() if where == name}
+            tensors = {key: file.get_tensor(key) for key in file.keys()}
+        assert len(tensors) == 1 or sum(tensor.nbytes for tensor in tensors.values()) <= 3000, name
+        found |= tensors
+    assert index["metadata"]["total_size"] == sum(tensor.nbytes for tensor in found.values()) == 2 * num_params
+    with safetensors.safe_open(tmp_path / "whole.safetensors", framework="pt") as file:
+        assert set(file.keys()) == set(found)
+        assert all(torch.equal(found[key], file.get_tensor(key)) for key in file.keys())
+        assert len({found[key].float().abs().sum().item() for key in found}) > 5  # they were trained, each to values of its own
+
+
 # Large enough that padding, which what is sent includes, is below one in a hundred.
 LARGER = "--dim 64 --layers 1 --heads 2 --seq 8 --micro-batch 1 --vocab 256"
 

@@ -14,6 +14,7 @@
 #include <numeric>
 
 #include "tests/support/ranks.h"
+#include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/comm/c10d/gloo_group.h"
 #include "weft/comm/hierarchical_group.h"
@@ -127,6 +128,34 @@ class Checker {
       group_.run(reduce_scatter(own, into, op, counts));
       expect_near(into, part(expected, counts, rank_), "reduce_scatter");
     }
+    check_in_own_memory(own, expected, op);
+  }
+
+  // Also while another call is under way.
+  void check_allocation(int64_t count) {
+    const at::Tensor data = at::zeros({count}, at::kFloat) + rank_;
+    const Work work = group_.start(all_reduce(data));
+    const at::Tensor memory = group_.allocate(count + 1, at::kFloat);
+    EXPECT_EQ(memory.numel(), count + 1);
+    work.wait();
+    EXPECT_TRUE(data.equal(at::zeros({count}, at::kFloat) + world_ * (world_ - 1) / 2)) << group_.transport();
+  }
+
+  // The same where the input lies in memory of the transport's; it stays as it is.
+  void check_in_own_memory(const at::Tensor& own, const at::Tensor& expected, ReduceOp op) {
+    const at::Tensor data = group_.allocate(own.numel(), own.scalar_type());
+    data.copy_(own);
+    const auto counts = split_evenly(own.numel(), world_);
+    at::Tensor into = at::empty({counts[static_cast<size_t>(rank_)]}, own.options());
+    group_.run(reduce_scatter(data, into, op, counts));
+    expect_near(into, part(expected, counts, rank_), "reduce_scatter of the transport's memory");
+    expect_equal(data, own, "the input of reduce_scatter");
+    const int root = world_ - 1;
+    group_.reduce(data, root, op);
+    expect_near(data, rank_ == root ? expected : own, "reduce in the transport's memory");
+    data.copy_(own);
+    group_.all_reduce(data, op);
+    expect_near(data, expected, "all_reduce in the transport's memory");
   }
 
   void check_moves(int64_t count, at::ScalarType type) {
@@ -150,6 +179,30 @@ class Checker {
       at::Tensor dealt = at::zeros_like(mine);
       group_.run(scatter(rank_ == root ? whole : at::Tensor(), dealt, root, counts));
       expect_equal(dealt, mine, "scatter");
+    }
+  }
+
+  // One memory to a host, where ranks have that: whatever a rank wrote to its part all see.
+  void check_common(int64_t count, at::ScalarType type) {
+    if (world_ == 1) return;
+    const int64_t whole_count = count * world_;
+    const at::Tensor expected = data_of(3, whole_count, type);
+    if (group_.num_sharing() == 1) {
+      EXPECT_THROW(group_.allocate_common(whole_count, type), Error);
+      return;
+    }
+    const at::Tensor whole = group_.allocate_common(whole_count, type);
+    for (int round = 0; round < 3; ++round) {
+      const at::Tensor now = round == 1 ? expected.flip(0) : expected;
+      const at::Tensor mine = whole.narrow(0, count * rank_, count);
+      mine.copy_(now.narrow(0, count * rank_, count));
+      if (round == 2) {
+        group_.start(gather_common(whole, rank_, world_)).wait();
+      } else {
+        group_.run(gather_common(whole, rank_, world_));
+      }
+      expect_equal(whole, now, "gather_common");
+      group_.barrier();
     }
   }
 
@@ -218,6 +271,9 @@ void check_everything(Group& group, bool exact, std::span<const at::ScalarType> 
     for (const at::ScalarType type : types) checker.check_reductions(count, type, ReduceOp::kSum);
     for (const ReduceOp op : kOps) checker.check_reductions(count, types.front(), op);
     for (const at::ScalarType type : types) checker.check_moves(count, type);
+    checker.check_allocation(count);
+    checker.check_common(count, types.front());
+    checker.check_common(count, types.back());
     checker.check_all_to_all(count, types.back());
     checker.check_messages(count, types.back());
   }

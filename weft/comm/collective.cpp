@@ -119,6 +119,16 @@ Collective reduce_scatter(const at::Tensor& input, const at::Tensor& output, Red
 Collective all_gather(const at::Tensor& input, const at::Tensor& output, Counts counts) {
   return {.operation = Operation::kAllGather, .input = input, .output = output, .output_counts = std::move(counts)};
 }
+Collective gather_common(const at::Tensor& whole, int rank, int world) {
+  Collective call{.operation = Operation::kAllGather,
+                  .output = whole,
+                  .output_counts = split_evenly(whole.numel(), world),
+                  .in_common = true};
+  const auto own = call.output_counts.begin() + rank;
+  const int64_t first = std::accumulate(call.output_counts.begin(), own, int64_t{0});
+  call.input = whole.view({-1}).slice(0, first, first + *own);
+  return call;
+}
 Collective all_to_all(const at::Tensor& input, const at::Tensor& output, Counts input_counts, Counts output_counts) {
   return {.operation = Operation::kAllToAll,
           .input = input,

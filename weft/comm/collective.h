@@ -28,8 +28,9 @@ struct Collective {
   std::vector<int64_t> input_counts = {};   // reduce_scatter, scatter, all_to_all: for each rank
   std::vector<int64_t> output_counts = {};  // all_gather, gather, all_to_all: from each rank
   ReduceOp reduce_op = ReduceOp::kSum;
-  int peer = -1;  // the root, or the other end of send and recv
-  int tag = 0;    // send and recv: messages of one tag arrive in order
+  int peer = -1;           // the root, or the other end of send and recv
+  int tag = 0;             // send and recv: messages of one tag arrive in order
+  bool in_common = false;  // all_gather: into memory that the ranks of a host share
 
   // Of the larger of the two tensors: what everyone calls the size of a collective.
   int64_t bytes() const;
@@ -44,6 +45,9 @@ Collective broadcast(const at::Tensor& data, int root);
 Collective reduce_scatter(const at::Tensor& input, const at::Tensor& output, ReduceOp op = ReduceOp::kSum,
                           std::vector<int64_t> counts = {});
 Collective all_gather(const at::Tensor& input, const at::Tensor& output, std::vector<int64_t> counts = {});
+// An all_gather whose output is of Group::allocate_common(), each rank's part being in its place of it: a host takes and sends it
+// once. After it all parts are there and nobody writes.
+Collective gather_common(const at::Tensor& whole, int rank, int world);
 Collective all_to_all(const at::Tensor& input, const at::Tensor& output, std::vector<int64_t> input_counts = {},
                       std::vector<int64_t> output_counts = {});
 // `output` counts in the root only, and may be undefined elsewhere.

@@ -43,7 +43,7 @@ at::Tensor Group::allocate_common(int64_t, at::ScalarType) {
   throw Error(ErrorKind::kBug, {.title = "the ranks of this group share no memory",
                                 .what = cat("transport ", transport()),
                                 .where = cat("group ", name_),
-                                .fix = "ask shares_memory() first, and give each rank a copy where it is false"});
+                                .fix = "ask num_sharing() first, and give each rank a copy where it is 1"});
 }
 
 at::Tensor allocate_on(Group& group, c10::Device device, int64_t count, at::ScalarType type) {

@@ -61,10 +61,12 @@ class Group {
   // A flat zeroed tensor in memory that this transport works on without staging. A collective: all ranks, equal sizes.
   // The tensor may outlive the group.
   virtual at::Tensor allocate(int64_t count, at::ScalarType type) = 0;
-  // A flat zeroed tensor that is the same memory in all ranks, where they share any. A collective. It is for no other
-  // call of the group: whoever writes puts barriers around that.
-  virtual bool shares_memory() const { return false; }
+  // A flat zeroed tensor that is the same memory in all ranks of a host, where they share any. A collective. It is for no other
+  // call of the group than gather_common(): whoever writes puts barriers around that.
   virtual at::Tensor allocate_common(int64_t count, at::ScalarType type);
+  // How many ranks that memory is one for, in every host alike: ranks 0 to n-1, n to 2n-1, and so on. 1: none share any.
+  virtual int num_sharing() const { return 1; }
+  bool shares_memory() const { return num_sharing() == world_; }
   // One-sided: copies what `peer` has at the place that `mine` (of allocate(), or a view of it) has here. No peer takes
   // part; order it with barriers. Only where one_sided().
   virtual bool one_sided() const { return false; }

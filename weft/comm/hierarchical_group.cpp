@@ -64,7 +64,9 @@ class HierarchicalGroup final : public HostGroup {
   HierarchicalGroup& operator=(const HierarchicalGroup&) = delete;
 
   std::string_view transport() const override { return "shm+gloo"; }
-  at::Tensor allocate(int64_t count, at::ScalarType type) override { return local_->allocate(count, type); }
+  at::Tensor allocate(int64_t count, at::ScalarType type) override;
+  at::Tensor allocate_common(int64_t count, at::ScalarType type) override;
+  int num_sharing() const override { return layout_.is_contiguous() ? std::max(1, layout_.ranks_per_host()) : 1; }
   std::shared_ptr<Group> split(const std::vector<int>& ranks, const std::string& name) override;
 
  private:
@@ -79,10 +81,12 @@ class HierarchicalGroup final : public HostGroup {
   void broadcast(const Collective& call);
   void reduce_scatter(const Collective& call);
   void all_gather(const Collective& call);
+  void gather_common(const Collective& call);
   void barrier();
 
   // The host's sum of a chunk in its leader; for max and min the same with that.
   void sum_in_host(const at::Tensor& chunk, ReduceOp op) { local_->reduce(chunk, 0, within(op)); }
+  at::Tensor summed_in_host(const Collective& call);
   Work exchange(const at::Tensor& chunk, int64_t index, ReduceOp op) {
     if (!leads()) return {};
     return lanes_[static_cast<size_t>(index % kNumLanes)]->start(comm::all_reduce(chunk, within(op)));
@@ -168,7 +172,9 @@ void HierarchicalGroup::dispatch(const Collective& call) {
     case Operation::kReduce: return reduce(call);
     case Operation::kBroadcast: return broadcast(call);
     case Operation::kReduceScatter: return by_blocks ? reduce_scatter(call) : flat_->run(call);
-    case Operation::kAllGather: return by_blocks ? all_gather(call) : flat_->run(call);
+    case Operation::kAllGather:
+      if (call.in_common) return gather_common(call);
+      return by_blocks ? all_gather(call) : flat_->run(call);
     default: return flat_->run(call);
   }
 }
@@ -197,11 +203,19 @@ void HierarchicalGroup::all_reduce(const Collective& call) {
   }
 }
 
+// The same beside the input, which is to stay as it is: a scatter that gives everything to the leader; for the others empty. The input
+// itself is what all ranks give, as it may lie in memory that they read from each other.
+at::Tensor HierarchicalGroup::summed_in_host(const Collective& call) {
+  std::vector<int64_t> counts(static_cast<size_t>(local_->world()), 0);
+  counts.front() = call.input.numel();
+  const at::Tensor sum = at::empty({leads() ? call.input.numel() : 0}, call.input.options());
+  local_->run(comm::reduce_scatter(call.input, sum, within(call.reduce_op), std::move(counts)));
+  return sum;
+}
+
 void HierarchicalGroup::reduce(const Collective& call) {
   const int root_host = layout_.host_of(call.peer), root = layout_.local_rank_of(call.peer);
-  // Only the root's data may change, and the leader's would.
-  const at::Tensor sum = leads() ? call.input.clone() : call.input;
-  sum_in_host(sum, call.reduce_op);
+  const at::Tensor sum = summed_in_host(call);
   if (leads()) leaders().reduce(sum, root_host, within(call.reduce_op));
   if (host_ != root_host) return;
   if (leads()) finish_mean(sum, call.reduce_op);
@@ -218,8 +232,7 @@ void HierarchicalGroup::broadcast(const Collective& call) {
 }
 
 void HierarchicalGroup::reduce_scatter(const Collective& call) {
-  const at::Tensor sum = leads() ? call.input.clone() : call.input;
-  sum_in_host(sum, call.reduce_op);
+  const at::Tensor sum = summed_in_host(call);
   const auto per_host = layout_.per_host(call.input_counts);
   const auto own = layout_.of_host(call.input_counts, host_);
   at::Tensor block;
@@ -238,6 +251,33 @@ void HierarchicalGroup::all_gather(const Collective& call) {
   local_->run(comm::gather(call.input, block, 0, layout_.of_host(call.output_counts, host_)));
   if (leads()) leaders().run(comm::all_gather(block, call.output, per_host));
   local_->broadcast(call.output, 0);
+}
+
+// In turn: the host's ranks also meet in what is under way.
+at::Tensor HierarchicalGroup::allocate(int64_t count, at::ScalarType type) {
+  at::Tensor out;
+  in_turn([&] { out = local_->allocate(count, type); });
+  return out;
+}
+
+at::Tensor HierarchicalGroup::allocate_common(int64_t count, at::ScalarType type) {
+  if (num_sharing() == 1) return Group::allocate_common(count, type);
+  at::Tensor out;
+  in_turn([&] { out = local_->allocate_common(count, type); });
+  return out;
+}
+
+// The leaders exchange their hosts' blocks where they lie: nothing is copied inside a host.
+void HierarchicalGroup::gather_common(const Collective& call) {
+  WEFT_CHECK_GT(num_sharing(), 1);
+  local_->barrier();  // all parts are in their places
+  if (leads()) {
+    const auto per_host = layout_.per_host(call.output_counts);
+    const int64_t first = std::accumulate(per_host.begin(), per_host.begin() + host_, int64_t{0});
+    const at::Tensor block = call.output.view({-1}).slice(0, first, first + per_host[static_cast<size_t>(host_)]);
+    leaders().run(comm::all_gather(block, call.output, per_host));
+  }
+  local_->barrier();
 }
 
 std::shared_ptr<Group> HierarchicalGroup::split(const std::vector<int>& ranks, const std::string& name) {

@@ -39,6 +39,11 @@ std::vector<int> HostLayout::leaders() const {
 
 bool HostLayout::is_contiguous() const { return std::is_sorted(host_of_.begin(), host_of_.end()); }
 
+int HostLayout::ranks_per_host() const {
+  const auto as_first = [&](const auto& ranks) { return ranks.size() == ranks_.front().size(); };
+  return std::all_of(ranks_.begin(), ranks_.end(), as_first) ? static_cast<int>(ranks_.front().size()) : 0;
+}
+
 std::vector<int64_t> HostLayout::per_host(const std::vector<int64_t>& counts) const {
   std::vector<int64_t> sums(ranks_.size(), 0);
   for (size_t rank = 0; rank < counts.size(); ++rank) sums[static_cast<size_t>(host_of_[rank])] += counts[rank];

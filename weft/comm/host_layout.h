@@ -19,6 +19,8 @@ class HostLayout {
   std::vector<int> leaders() const;
   // Whether each host's ranks follow each other, host after host.
   bool is_contiguous() const;
+  // How many ranks each host has where all have as many; else 0.
+  int ranks_per_host() const;
 
   // Counts per rank, added up per host.
   std::vector<int64_t> per_host(const std::vector<int64_t>& counts) const;

@@ -83,7 +83,7 @@ class ShmGroup final : public HostGroup {
 
   std::string_view transport() const override { return "shm"; }
   at::Tensor allocate(int64_t count, at::ScalarType type) override;
-  bool shares_memory() const override { return true; }
+  int num_sharing() const override { return world(); }
   at::Tensor allocate_common(int64_t count, at::ScalarType type) override;
   bool one_sided() const override { return true; }
   void read(int peer, const at::Tensor& mine, const at::Tensor& into) override;
@@ -182,6 +182,7 @@ void ShmGroup::reduce_scatter(const Collective& call, fabric::Elements elements,
 }
 
 void ShmGroup::all_gather(const Collective& call, size_t element, Deadline deadline) {
+  if (call.in_common) return fabric_->barrier(deadline);
   const Sizes bytes = bytes_of(call.output_counts, element);
   const RegionPlace whole = regions_->find(call.output), shard = regions_->find(call.input);
   // The shard lies in its place of the whole already: what the stages' parameter gathers look like.

@@ -17,7 +17,7 @@ class WrappedGroup : public Group {
  public:
   std::string_view transport() const override { return inner_->transport(); }
   at::Tensor allocate(int64_t count, at::ScalarType type) override { return inner_->allocate(count, type); }
-  bool shares_memory() const override { return inner_->shares_memory(); }
+  int num_sharing() const override { return inner_->num_sharing(); }
   at::Tensor allocate_common(int64_t count, at::ScalarType type) override {
     return inner_->allocate_common(count, type);
   }

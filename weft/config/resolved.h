@@ -164,7 +164,7 @@ struct ZeroOptimization {
   bool ignore_unused_parameters = true;  // False: a parameter without a gradient is an error.
   bool round_robin_gradients = false;  // Owners take turns, so that copies to the CPU spread over ranks.
   bool parameter_alignment = false;  // Pad each parameter to 16 bytes in the flat buffers.
-  int64_t zero_hpz_partition_size = 1;  // Second copy of the shards inside groups of this many ranks.
+  int64_t zero_hpz_partition_size = 1;  // Over a network, a second copy of the shards inside groups of this many ranks, those of a host: gathers stay there.
   bool pipeline_loading_checkpoint = false;  // Ranks of a host load one after the other.
   bool log_trace_cache_warnings = false;  // Say when the recorded order of touches no longer holds.
   bool enable_sanity_checks = false;  // Check the engine's own invariants as it goes.

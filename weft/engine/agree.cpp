@@ -86,7 +86,7 @@ void broadcast_model(comm::Group& group, const ModelTensors& model) {
   for (const auto* tensors : {&model.parameters, &model.buffers}) {
     for (const auto& [name, tensor] : *tensors) {
       // What was built in a ShardedInit is the same on all ranks, and should not be whole all at once.
-      if (!tensor.defined() || tensor.numel() == 0 || is_in_nursery(tensor)) continue;
+      if (tensor.numel() == 0 || is_in_nursery(tensor)) continue;
       const at::Tensor whole = tensor.detach().contiguous();
       group.broadcast(as_bytes(whole), 0);
       if (whole.const_data_ptr() != tensor.const_data_ptr()) tensor.detach().copy_(whole);

@@ -300,6 +300,28 @@ TEST(Checkpoint, TagsAndRefusals) {
   second.step();
 }
 
+TEST(Checkpoint, BuffersThatAreUndefinedAreNotSaved) {
+  const test::TempDir dir;
+  for (const bool loads : {false, true}) {
+    const std::string run = fresh_run();
+    test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+      const World here = world(run, ctx.rank(), 2);
+      Wide model;
+      ModelTensors tensors = model.tensors();
+      tensors.buffers.insert(tensors.buffers.begin() + 1, {"running_mean", at::Tensor()});
+      Engine engine(tensors, settings(2, 1, R"(, "bf16": {"enabled": true})"), here);
+      if (loads) {
+        ASSERT_TRUE(engine.load_checkpoint(dir / "store"));
+        EXPECT_EQ(model.own[0].item<float>(), static_cast<float>(3 + ctx.rank()));
+        return;
+      }
+      model.own.fill_(3 + ctx.rank());
+      engine.save_checkpoint(dir / "store", {.in_background = false});
+      engine.save_weights(dir / "weights.safetensors");
+    });
+  }
+}
+
 TEST(Checkpoint, InTheMiddleOfAStepIsRefused) {
   const test::TempDir dir;
   Alone one;

@@ -239,6 +239,44 @@ TEST(EngineZero3Bytes, AreThoseOfThePlan) {
   }
 }
 
+// --- The first backward -----------------------------------------------------------------------------------------------
+
+// Two layers; in their backward a hook looks whether the gradient of the second, which has come, is still whole.
+Net watched(const std::shared_ptr<std::vector<bool>>& whole, bool with_own_function) {
+  return {{parameter({12, 16}, 1), parameter({16, 4}, 2)}, [=](const Net& net, int64_t sample) {
+            const at::Tensor second = net.parameters[1];
+            const at::Tensor x = input(sample, {5, 12}).set_requires_grad(true);
+            const at::Tensor hidden =
+                with_own_function ? ScaledMm::apply(x, net.parameters[0]) : at::mm(x, net.parameters[0]);
+            hidden.register_hook([whole, second](const at::Tensor& grad) {
+              whole->push_back(second.grad().defined());
+              return grad;
+            });
+            return at::mm(hidden.tanh(), second).pow(2).mean();
+          }};
+}
+
+// A function of the user's own may bring gradients again: only then the first backward keeps them, to see how often.
+TEST(EngineZero3Use, TheFirstBackwardLetsGoOfGradientsAsOthersDo) {
+  for (const bool with_own_function : {false, true}) {
+    for (const bool over_network : {false, true}) {
+      const std::string run = fresh_run();
+      test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+        const auto whole = std::make_shared<std::vector<bool>>();
+        const Net net = watched(whole, with_own_function);
+        World here = world(run, ctx.rank(), 2);
+        if (over_network) here.group = std::make_shared<AsOverANetwork>(here.group);
+        Engine engine(net.tensors(), settings(2, 1, kTight), here);
+        for (int64_t i = 0; i < 3; ++i) {
+          engine.backward(net.loss(net, i * 2 + ctx.rank()));
+          engine.step();
+        }
+        EXPECT_EQ(*whole, (std::vector<bool>{with_own_function, false, false}));
+      });
+    }
+  }
+}
+
 // --- Experts over a network ------------------------------------------------------------------------------------------
 
 TEST(EngineZero3Gloo, RanksMayChooseFromWhatComesTogether) {
@@ -250,18 +288,6 @@ TEST(EngineZero3Gloo, RanksMayChooseFromWhatComesTogether) {
   const NetRun expected = train_net(make, {.more = kStage2, .num_steps = 6});
   for (const char* zero : {kTight, kRoomy})
     expect_same(train_net(make, {.over_gloo = true, .more = zero, .num_steps = 6}), expected, cat("gloo", zero));
-}
-
-TEST(EngineZero3Gloo, ASecondCopyInsideAHostIsRefused) {
-  const char* const twice = R"(, "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 2})";
-  expect_same(train_net(layers, {.more = twice}), train_net(layers, {.more = kStage2}), "one host needs none");
-  const std::string run = fresh_run();
-  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
-    World here = world(run, ctx.rank(), 2);
-    here.group = std::make_shared<AsOverANetwork>(here.group);
-    expect_refused([&] { const Engine engine(layers().tensors(), settings(2, 1, twice), here); },
-                   "zero_hpz_partition_size");
-  });
 }
 
 TEST(EngineZero3Gloo, ChangesNoBit) {

@@ -14,11 +14,12 @@ std::vector<at::Tensor> flats_of(const memory::FlatBuckets& buckets) {
 
 }  // namespace
 
-Gathering::Gathering(std::vector<comm::Group*> lanes, const memory::FlatBuckets& buckets, Bring how)
+Gathering::Gathering(std::vector<comm::Group*> lanes, const memory::FlatBuckets& buckets, Bring how, int host_copy)
     : lanes_(std::move(lanes)),
       group_(*lanes_.front()),
       buckets_(buckets),
       how_(how),
+      host_copy_(host_copy),
       flights_(static_cast<size_t>(buckets.size())) {
   if (how_ != Bring::kLazily) return;
   gate_ = std::make_unique<Gate>(flats_of(buckets),
@@ -27,7 +28,7 @@ Gathering::Gathering(std::vector<comm::Group*> lanes, const memory::FlatBuckets&
 
 void Gathering::before_update() {
   wait();
-  if (how_ == Bring::kCommon) meet();
+  if (how_ == Bring::kCommon || host_copy_ > 0) meet();
 }
 
 void Gathering::after_update() {
@@ -35,6 +36,23 @@ void Gathering::after_update() {
   if (how_ == Bring::kCommon) return meet();
   start();
   if (how_ == Bring::kAtOnce) wait();
+}
+
+void Gathering::after_load() {
+  after_update();
+  if (host_copy_ == 0) return;
+  for (int bucket = buckets_.size(); bucket < buckets_.num_with_frozen(); ++bucket) group_.run(gather(bucket));
+}
+
+// And what it sends, counted.
+comm::Collective Gathering::gather(int bucket) {
+  const at::Tensor& whole = buckets_.parameters(bucket);
+  const int rank = group_.rank(), world = group_.world();
+  ++totals_.num_collectives;
+  totals_.sent_bytes +=
+      static_cast<int64_t>(whole.nbytes()) / world * ((host_copy_ > 0 ? world / host_copy_ : world) - 1);
+  if (host_copy_ > 0) return comm::gather_common(whole, rank, world);
+  return comm::all_gather(memory::slice_of(whole, rank, world), whole);
 }
 
 void Gathering::meet() {
@@ -47,14 +65,11 @@ void Gathering::meet() {
 // The gate closes last: starting itself may touch what is to be filled.
 void Gathering::start() {
   for (int bucket = buckets_.size() - 1; bucket >= 0; --bucket) {
-    const at::Tensor& whole = buckets_.parameters(bucket);
     auto& flight = flights_[static_cast<size_t>(bucket)];
     flight.started_ns = now_ns();
     comm::Group& lane = *lanes_[static_cast<size_t>(bucket) % lanes_.size()];
-    flight.work = lane.start(comm::all_gather(memory::slice_of(whole, group_.rank(), group_.world()), whole));
+    flight.work = lane.start(gather(bucket));
     flight.under_way = true;
-    ++totals_.num_collectives;
-    totals_.sent_bytes += static_cast<int64_t>(whole.nbytes()) / group_.world() * (group_.world() - 1);
   }
   num_under_way_ = buckets_.size();
   if (gate_) gate_->close();

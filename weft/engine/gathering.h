@@ -6,6 +6,8 @@
 //   kLazily   buckets come behind the next forward, which waits for those it touches (gate.h); in the order in which forward needs
 //             them, the reverse of that in which their gradients came
 //
+// Where each host has one copy of the parameters (plan::PlanOptions::host_copy), what comes is brought to the hosts, once to each.
+//
 // Ownership: borrows group and buckets. Threads: one at a time; touches come on any. Failure: as Group; of a wait behind an
 // operator at the next check().
 #pragma once
@@ -24,12 +26,15 @@ enum class Bring { kNone, kCommon, kAtOnce, kLazily };
 
 class Gathering {
  public:
-  // Lanes are groups of the same ranks that take buckets in turn. Requires: at least one.
-  Gathering(std::vector<comm::Group*> lanes, const memory::FlatBuckets& buckets, Bring how);
+  // Lanes are groups of the same ranks that take buckets in turn. `host_copy`: so many ranks have the buckets' parameters in common;
+  // 0: none, or all. Requires: at least one lane.
+  Gathering(std::vector<comm::Group*> lanes, const memory::FlatBuckets& buckets, Bring how, int host_copy = 0);
 
   // All ranks have ended backward: nobody reads parameters, and what was gathered before is there.
   void before_update();
   void after_update();
+  // All slices are new, those of frozen parameters too.
+  void after_load();
   // Until all parameters are whole, for whoever reads them without an operator.
   void wait();
   // Throws what a wait behind an operator came upon.
@@ -41,11 +46,13 @@ class Gathering {
   void meet();
   void start();
   void wait_for(int bucket);
+  comm::Collective gather(int bucket);
 
   const std::vector<comm::Group*> lanes_;
   comm::Group& group_;  // the first of them
   const memory::FlatBuckets& buckets_;
   const Bring how_;
+  const int host_copy_;
   struct Flight {
     comm::Work work;
     bool under_way = false;

@@ -1,7 +1,13 @@
 #include "weft/engine/gradient_hooks.h"
 
+#include <c10/util/Type.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
+
+#include <string>
+#include <typeinfo>
+#include <unordered_set>
 
 namespace weft::engine {
 namespace {
@@ -16,7 +22,27 @@ class Hook final : public torch::autograd::PostAccumulateGradHook {
   const std::function<void(int)> ready_;
 };
 
+// What torch itself differentiates runs no other backward. Functions of C++ and of Python programs are CppNode and PyNode.
+bool is_of_torch(const torch::autograd::Node& node) {
+  const std::string type = c10::demangle(typeid(node).name());
+  return type.starts_with("torch::autograd::") && !type.starts_with("torch::autograd::CppNode<") &&
+         !type.starts_with("torch::autograd::PyNode");
+}
+
 }  // namespace
+
+bool each_comes_once(const at::Tensor& loss) {
+  std::vector<torch::autograd::Node*> to_visit = {loss.grad_fn().get()};
+  std::unordered_set<const torch::autograd::Node*> seen;
+  while (!to_visit.empty()) {
+    torch::autograd::Node* const node = to_visit.back();
+    to_visit.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    if (!is_of_torch(*node)) return false;
+    for (const torch::autograd::Edge& edge : node->next_edges()) to_visit.push_back(edge.function.get());
+  }
+  return true;
+}
 
 GradientHooks::GradientHooks(std::vector<Watched> watched, const std::function<void(int parameter)>& ready)
     : watched_(std::move(watched)) {

@@ -1,4 +1,4 @@
-// Tells when autograd has added a gradient to a parameter. The only place that touches autograd's own classes.
+// Tells when autograd has added a gradient to a parameter, and how often it will. The only place that touches autograd's own classes.
 //
 // Ownership: the hooks end with this object; parameters are shared. Threads: `ready` runs on the thread that runs backward,
 // one call at a time. Failure: what `ready` throws comes out of backward.
@@ -10,6 +10,10 @@
 #include <vector>
 
 namespace weft::engine {
+
+// Whether backward from here brings each parameter's gradient once. A function of the user's own may run a backward inside its own, as
+// recomputation does, which brings those of what it uses by itself: then, false, nobody knows.
+bool each_comes_once(const at::Tensor& loss);
 
 class GradientHooks {
  public:

@@ -64,6 +64,11 @@ int number_of(const at::Tensor& tensor, const ModelTensors& model, const plan::P
 
 }  // namespace
 
+ModelTensors with_defined_buffers(ModelTensors model) {
+  std::erase_if(model.buffers, [](const auto& buffer) { return !buffer.second.defined(); });
+  return model;
+}
+
 plan::ParameterTable table_of(const ModelTensors& model) {
   std::vector<plan::Parameter> parameters;
   Ties ties;

@@ -29,6 +29,9 @@ ModelTensors tensors_of(const Module& model) {
   return out;
 }
 
+// Without buffers that are undefined, as batch norms without statistics register them: there is nothing of them to keep.
+ModelTensors with_defined_buffers(ModelTensors model);
+
 // Refuses a model that cannot be trained: nothing to train, several devices, types without gradients, views of each other.
 plan::ParameterTable table_of(const ModelTensors& model);
 

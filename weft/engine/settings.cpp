@@ -68,6 +68,36 @@ void check_compression(const config::Resolved& config) {
   if (config.fp16.enabled) with("\"fp16\", whose loss scale changes between steps", "enable \"bf16\" instead");
 }
 
+// Stage 3 over a network with a copy of the parameters in each host: in memory that its ranks share.
+void check_host_copy(const config::Resolved& config, const comm::Group& group, at::Device device) {
+  const int64_t wanted = config.zero_optimization.zero_hpz_partition_size;
+  if (config.zero_optimization.stage != 3 || wanted <= 1 || group.world() == 1) return;
+  const auto no = [&](std::string what, std::string fix) {
+    refuse(cat("no copy of the parameters for each ", wanted, " ranks (\"zero_hpz_partition_size\")"), std::move(what),
+           std::move(fix));
+  };
+  const std::string without = "leave \"zero_hpz_partition_size\" out";
+  if (!device.is_cpu())
+    no(cat("this version of weft keeps it in CPU memory only, the model is on ", device.str()), without);
+  if (!config.weft.common_parameters)
+    no("\"common_parameters\" is false, and ranks of a host would have it in common", "leave one of the two out");
+  if (group.num_sharing() == 1) {
+    no(cat("the ranks of a host share no memory: transport ", group.transport()),
+       cat("set \"transport\": \"auto\" and start as many ranks on each host, one host's after the other's; or ",
+           without));
+  }
+  if (group.num_sharing() != wanted) {
+    no(cat(group.num_sharing(), " ranks are on each host"),
+       cat("set \"zero_hpz_partition_size\": ", group.num_sharing(), ", the ranks of a host, or leave it out"));
+  }
+}
+
+// Inside one host every gather stays there already.
+config::Resolved without_host_copy(config::Resolved config) {
+  config.zero_optimization.zero_hpz_partition_size = 1;
+  return config;
+}
+
 void check_masters(const config::Resolved& config) {
   if (config.bf16.bf16_optimizer_states && !has_bf16_masters(config)) {
     refuse("moments are kept in bf16 only where master weights are", "\"bf16_optimizer_states\": true",
@@ -148,14 +178,8 @@ plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group
     refuse("master weights in bf16 need kernels that torch does not have", cat("the model is on ", device.str()),
            "leave \"bf16_master_weights_and_grads\" out");
   }
-  // Inside one host every gather stays there already.
-  if (config.zero_optimization.stage == 3 && config.zero_optimization.zero_hpz_partition_size > 1 &&
-      group.world() > 1 && !group.one_sided()) {
-    refuse("this version of weft keeps no second copy of parameters inside a host",
-           cat("\"zero_hpz_partition_size\": ", config.zero_optimization.zero_hpz_partition_size),
-           "leave \"zero_hpz_partition_size\" out");
-  }
-  plan::PlanOptions out = plan::options_from(config, group.world());
+  if (!group.one_sided()) check_host_copy(config, group, device);
+  plan::PlanOptions out = plan::options_from(group.one_sided() ? without_host_copy(config) : config, group.world());
   // A device's own links reduce and send back in one go; sharing the update out would only add a second call.
   if (!device.is_cpu()) out.shard_update = false;
   const bool share_memory = device.is_cpu() && group.shares_memory() && group.world() > 1;
@@ -164,7 +188,7 @@ plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group
   const bool shares_out = out.stage >= 1 || out.shard_update;
   out.common_parameters = share_memory && shares_out && config.weft.common_parameters;
   // In one memory there is nothing to gather, so nothing has to stay.
-  if (out.common_parameters) out.layout.persistent_below = 0;
+  if (reads_in_place(out)) out.layout.persistent_below = 0;
   if (config.weft.reduce_each == config::ReduceEach::kAuto) out.reduce_each = share_memory;
   return out;
 }
@@ -172,7 +196,7 @@ plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group
 Bring bring_of(const config::Resolved& config, const plan::Plan& plan) {
   if (plan::effective_stage(plan, plan.options.stage) == 0) return Bring::kNone;
   if (plan.options.common_parameters) return Bring::kCommon;
-  if (plan::effective_stage(plan, plan.options.stage) >= 3) return Bring::kNone;
+  if (plan::effective_stage(plan, plan.options.stage) >= 3 && plan.options.host_copy == 0) return Bring::kNone;
   return config.weft.lazy_gather ? Bring::kLazily : Bring::kAtOnce;
 }
 
@@ -217,6 +241,7 @@ std::vector<plan::SharedSetting> shared_settings(const config::Resolved& config)
   add("weft.compress", std::string(to_text(config.weft.compress)));
   const auto narrow = autocast_type(config);
   add("torch_autocast", narrow ? c10::toString(*narrow) : "none");
+  add("zero_optimization.zero_hpz_partition_size", cat(config.zero_optimization.zero_hpz_partition_size));
   add("zero_optimization.contiguous_gradients", cat(config.zero_optimization.contiguous_gradients));
   add("scheduler.type", config.scheduler.type.value_or("none"));
   add_arguments(out, "optimizer", config.optimizer.params);

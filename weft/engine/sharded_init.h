@@ -60,8 +60,8 @@ void forget_grown_up();
 }  // namespace engine
 
 struct ShardedInitOptions {
-  int64_t whole_bytes = int64_t{128} << 20;  // that may be whole at a time; an operator that needs more gets it
-  int64_t smallest_bytes = 16'384;           // smaller tensors are left alone
+  int64_t whole_bytes = int64_t{32} << 20;  // that may be whole at a time; an operator that needs more gets it
+  int64_t smallest_bytes = 16'384;          // smaller tensors are left alone
 };
 
 class ShardedInit {

@@ -70,7 +70,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
     : world_(std::move(world)),
       has_user_optimizer_(options.optimizer != nullptr),
       config_(has_user_optimizer_ ? for_user_optimizer(std::move(config)) : std::move(config)),
-      model_(std::move(model)),
+      model_(with_defined_buffers(std::move(model))),
       look_again_(std::move(options.look_again)),
       groups_(std::move(options.groups)),
       device_(device_of(model_)),
@@ -169,9 +169,13 @@ void Training::set_masters(const NamedTensors& state) {
   }
 }
 
-// Of a parameter that has none yet: its value, and moments of zero.
+// Of a parameter that has none yet: its value, and moments of zero. Values only where there will be masters: whoever keeps one keeps its
+// memory while slices are made of all of them.
 NamedTensors Training::state_to_move() {
   NamedTensors out;
+  const auto has_master = [&](int number) {
+    return plan_->table[number].dtype != plan::Dtype::kFp32 && !has_bf16_masters(config_);
+  };
   if (updater_.has_state()) {
     out = copy_of(optimizer_state());
   } else if (!masters_.empty()) {
@@ -180,7 +184,7 @@ NamedTensors Training::state_to_move() {
   for (size_t i = 0; i < model_.parameters.size(); ++i) {
     const auto& [name, tensor] = model_.parameters[i];
     if (buckets_ && !plan_->table[static_cast<int>(i)].frozen) continue;
-    out.emplace_back(cat(kMaster, ".", name), tensor.detach());
+    if (has_master(static_cast<int>(i))) out.emplace_back(cat(kMaster, ".", name), tensor.detach());
     if (!updater_.has_state()) continue;
     for (const auto& [kind, flats] : updater_.state())
       out.emplace_back(cat(kind, ".", name), at::zeros(tensor.sizes()));
@@ -218,8 +222,7 @@ void Training::make_buckets() {
   memory::FlatOptions memory{.allocate_gradients = allocate, .with_frozen = stage() >= 3};
   if (stage() >= 2) memory.num_buffers = plan_->options.overlap ? 2 : 1;
   memory.gradients_come_and_go = !device_.is_cpu() && stage() < 2 && !plan::adds_reduced(*plan_, plan_->options.stage);
-  const bool common = plan_->options.common_parameters;
-  if (common) {
+  if (reads_in_place(plan_->options)) {
     memory.allocate_parameters = [this](int64_t count, at::ScalarType type) {
       return world_.group->allocate_common(count, type);
     };
@@ -239,7 +242,12 @@ void Training::make_buckets() {
   const auto before = std::exchange(
       buckets_, std::make_unique<memory::FlatBuckets>(*plan_, std::move(parameters), memory));  // until all are copied
   fill_buckets();
-  gathering_ = std::make_unique<Gathering>(pointers(gather_lanes_), *buckets_, bring_of(config_, *plan_));
+  gathering_ = std::make_unique<Gathering>(pointers(gather_lanes_), *buckets_, bring_of(config_, *plan_),
+                                           plan_->options.host_copy);
+}
+
+bool Training::writes_common() const {
+  return world_.rank % (plan_->options.host_copy > 0 ? plan_->options.host_copy : world_.size) == 0;
 }
 
 void Training::fill_buckets() {
@@ -248,11 +256,11 @@ void Training::fill_buckets() {
     residents_ = std::make_unique<Residents>(pointers(gather_lanes_), *plan_, *buckets_, residency_limits(config_));
     return;
   }
-  const bool common = plan_->options.common_parameters;
-  if (!common || world_.rank == 0) {
+  const bool common = reads_in_place(plan_->options);
+  if (!common || writes_common()) {
     buckets_->fill();
   } else {
-    // Rank 0 alone fills, but what a ShardedInit cut all ranks make whole, one after the other.
+    // One rank fills, but what a ShardedInit cut all ranks make whole, one after the other.
     for (const auto& bucket : plan_->layout.buckets) {
       for (const auto& place : bucket.places)
         const HeldWhole held(model_.parameters[static_cast<size_t>(place.parameter)].second);
@@ -356,13 +364,14 @@ void Training::check_model() {
     dead_ = change_of(look_again_(), model_);
   }
   if (!dead_.empty()) refuse_dead(dead_, world_.rank);
-  if (!plan_->options.common_parameters) return;
+  if (!reads_in_place(plan_->options)) return;
   const std::string written = writes_.look(model_, *plan_);
   static std::atomic<bool> has_told = false;
   if (written.empty() || has_told.exchange(true)) return;
   log_warn("parameter '", written,
            "' was written to outside of step(): the ranks of this host share it. If they do not all write ",
-           "the same, set \"weft\": {\"common_parameters\": false}");
+           "the same, set \"weft\": {\"common_parameters\": false}",
+           plan_->options.host_copy > 0 ? " and leave \"zero_hpz_partition_size\" out" : "");
 }
 
 void Training::backward(const at::Tensor& loss) {
@@ -373,6 +382,7 @@ void Training::backward(const at::Tensor& loss) {
   if (has_gradients_ && num_no_sync_ == 0)
     misuse("backward() twice without step()", "call step() after each backward()");
   check_model();
+  if (residents_ && !learnt_) learnt_ = each_comes_once(loss);
   const Span span({.name = "backward", .category = SpanCategory::kBackward});
   run_backward(loss);
   has_gradients_ = true;
@@ -527,12 +537,13 @@ EngineTotals Training::totals() const {
           .peak_gathered_elements = residents_ ? residents_->peak_elements() : 0};
 }
 
-// In stage 3 every rank counts its slices, and small parameters that it keeps whole.
+// In stage 3 every rank counts its slices, and small parameters that it keeps whole; or its share of the host's copy.
 int64_t Training::parameter_bytes(int number) const {
   const plan::Bucket& bucket = plan_->layout.bucket(number);
   const int64_t bytes = bucket.used_elements() * plan::bytes_of(bucket.dtype);
   if (stage() < 3) return bytes;
-  return (bytes + world_.size - 1) / world_.size + (residents_ && bucket.persistent ? bytes : 0);
+  const int num_sharing = plan_->options.host_copy > 0 ? plan_->options.host_copy : world_.size;
+  return (bytes + num_sharing - 1) / num_sharing + (residents_ && bucket.persistent ? bytes : 0);
 }
 
 EngineStateBytes Training::state_bytes() const {

@@ -1,7 +1,8 @@
 // One model in training: the parts behind Engine, and the order in which they do a step.
 //
 // The first step teaches in which order gradients come, and how often each; rank 0's order then becomes that of the buckets,
-// before optimizer state exists. Where buckets are tuned, the second step sends nothing before its backward has ended; from
+// before optimizer state exists. Parameters in slices are not laid out anew: where autograd's graph says that each comes once, there
+// is nothing to learn, and the first backward reduces gradients as they come. Where buckets are tuned, the second step sends nothing before its backward has ended; from
 // its times the buckets are cut anew, and the optimizer's state moves along. Ownership, threads, failure: as Engine.
 #pragma once
 
@@ -124,7 +125,9 @@ class Training {
   at::Tensor own_part(const at::Tensor& bucket) const;
   at::Tensor own_parameters(int bucket) const;
   // Parameters that are whole only while they are used.
-  bool gathers_touched() const { return stage() >= 3 && !plan_->options.common_parameters; }
+  bool gathers_touched() const { return stage() >= 3 && !reads_in_place(plan_->options); }
+  // Parameters are one memory for several ranks, of which this one writes what is not its own slice.
+  bool writes_common() const;
   void fill_buckets();
 
   // Masters and optimizer state that are there already move along, and so do gradients.

@@ -74,7 +74,7 @@ void Training::set_full_param(const at::Tensor& parameter, const at::Tensor& val
 
 // Nobody reads what another rank writes, or has written half of.
 void Training::meet_around_writes() {
-  if (plan_->options.common_parameters || (residents_ && world_.group->one_sided())) world_.group->barrier();
+  if (reads_in_place(plan_->options) || (residents_ && world_.group->one_sided())) world_.group->barrier();
 }
 
 void Training::write_parameter(int number, const at::Tensor& value) {
@@ -86,8 +86,8 @@ void Training::write_parameter(int number, const at::Tensor& value) {
     const auto& [bucket, place] = plan_->layout.home(number);
     return residents_->write(bucket, plan_->layout.place(number).begin, value.reshape({-1}));
   }
-  // One memory for all: one of them writes.
-  if (plan_->options.common_parameters && !(parameter.frozen && stage() < 3) && world_.rank != 0) return;
+  // One memory for several: one of them writes.
+  if (reads_in_place(plan_->options) && !(parameter.frozen && stage() < 3) && !writes_common()) return;
   const at::Tensor* const away = guarded_away(number);
   const at::Tensor own = away != nullptr ? *away : model_.parameters[static_cast<size_t>(number)].second.detach();
   own.copy_(value.reshape(own.sizes()));

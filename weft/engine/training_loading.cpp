@@ -32,7 +32,7 @@ void Training::load_weights(const std::map<int, std::string>& names, const ReadW
       failure = std::current_exception();
     }
     if (residents_) residents_->after_writing();
-    gathering_->after_update();
+    gathering_->after_load();
     if (failure) std::rethrow_exception(failure);
   } catch (const std::exception& error) {
     dead_ = error.what();

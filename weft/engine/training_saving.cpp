@@ -21,10 +21,8 @@ class Training::Weights {
       const at::Tensor& tensor = it_.model_.parameters[static_cast<size_t>(number)].second;
       specs_.push_back({.name = table[number].name, .type = tensor.scalar_type(), .shape = table[number].shape});
     }
-    for (const auto& [name, tensor] : it_.model_.buffers) {
-      if (tensor.defined())
-        specs_.push_back({.name = name, .type = tensor.scalar_type(), .shape = tensor.sizes().vec()});
-    }
+    for (const auto& [name, tensor] : it_.model_.buffers)
+      specs_.push_back({.name = name, .type = tensor.scalar_type(), .shape = tensor.sizes().vec()});
   }
   ~Weights() { let_go(); }
   Weights(const Weights&) = delete;

@@ -200,7 +200,7 @@ void Training::after_load(bool is_whole) {
     own_parameters(bucket).copy_(masters_[static_cast<size_t>(bucket)]);
   }
   if (residents_) residents_->after_load();
-  gathering_->after_update();
+  gathering_->after_load();
   if (!is_whole) dead_ = "a checkpoint could not be loaded, and some of the state may be its";
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "weft/comm/c10d/gloo_group.h"
+#include "weft/comm/hierarchical_group.h"
 #include "weft/comm/wrapped_group.h"
 
 namespace weft {
@@ -13,7 +14,7 @@ namespace weft {
 class AsOverANetwork final : public comm::WrappedGroup {
  public:
   explicit AsOverANetwork(std::shared_ptr<comm::Group> inner) : WrappedGroup(std::move(inner)) {}
-  bool shares_memory() const override { return false; }
+  int num_sharing() const override { return 1; }
   bool one_sided() const override { return false; }
 
  private:
@@ -45,6 +46,7 @@ struct NetTraining {
   int size = 2;
   bool over_network = false;
   bool over_gloo = false;  // a network in earnest
+  int num_hosts = 1;       // above 1: shared memory inside of them, gloo between
   std::string more;        // of the config
   int num_steps = 4;
   int64_t accumulation = 1;
@@ -68,6 +70,22 @@ inline std::shared_ptr<comm::Group> gloo_group(const comm::Store& store, int ran
   return comm::make_gloo_group({"world", rank, size, kDeadlineS * test::kSlowdown}, store, Deadline::after(30.0));
 }
 
+// As weft::init() makes it where each host has as many ranks.
+inline World world_on_hosts(const comm::Store& store, const std::string& run, int rank, int size, int num_hosts) {
+  const int here = size / num_hosts, host = rank / here;
+  World out = world(cat(run, "/host-", host), rank % here, here);
+  std::vector<int> host_of;
+  for (int r = 0; r < size; ++r) host_of.push_back(r / here);
+  const double deadline_s = kDeadlineS * test::kSlowdown;
+  auto watch = std::make_shared<comm::RollCall>(comm::GroupIdentity{"watch", rank, size, deadline_s}, store,
+                                                Deadline::after(deadline_s));
+  out.group = comm::make_hierarchical_group(gloo_group(store, rank, size), out.group, host_of, std::move(watch));
+  out.rank = rank;
+  out.size = size;
+  out.num_hosts = num_hosts;
+  return out;
+}
+
 inline NetRun train_net(const std::function<Net()>& make, const NetTraining& how) {
   NetRun out;
   const std::string run = fresh_run();
@@ -75,6 +93,7 @@ inline NetRun train_net(const std::function<Net()>& make, const NetTraining& how
   test::run_ranks_as_threads(how.size, [&](test::RankContext& ctx) {
     World here = world(run, ctx.rank(), how.size);
     if (how.over_network) here.group = std::make_shared<AsOverANetwork>(here.group);
+    if (how.num_hosts > 1) here = world_on_hosts(store, run, ctx.rank(), how.size, how.num_hosts);
     if (how.over_gloo) here.group = gloo_group(store, ctx.rank(), how.size);
     const Net net = make();
     EngineOptions options;

@@ -24,6 +24,12 @@ int64_t persistent_bytes(const Plan& plan) {
   return bytes;
 }
 
+// Beside the own slice, which is a part of it: what a rank's share of the host's copy is more.
+int64_t host_copy_bytes(const Plan& plan) {
+  if (plan.options.host_copy == 0) return 0;
+  return parameter_bytes(plan, false) / plan.options.host_copy - parameter_bytes(plan, true);
+}
+
 int64_t gradient_bytes(const Plan& plan, bool sharded) {
   int64_t bytes = 0;
   for (const Bucket& bucket : plan.layout.gradient_buckets())
@@ -101,7 +107,7 @@ int64_t gathered_bytes(const Plan& plan) {
 
 std::string parameters_text(const Plan& plan, int stage) {
   if (stage >= 3)
-    return cat("slices of the parameters", plan.options.common_parameters ? ", which ranks read in place" : "");
+    return cat("slices of the parameters", reads_in_place(plan.options) ? ", which ranks read in place" : "");
   return stage >= 1 && plan.options.common_parameters ? "parameters, one copy for all ranks of the host" : "parameters";
 }
 
@@ -136,6 +142,8 @@ Ledger make_ledger(const Plan& plan, int stage) {
     if (bytes > 0) ledger.lines.push_back({kind, std::move(what), bytes});
   };
   add(MemoryKind::kParameters, parameters_text(plan, sharing), parameter_bytes(plan, sharing >= 3));
+  if (sharing >= 3)
+    add(MemoryKind::kParameters, "other hosts' slices, one copy for all ranks of the host", host_copy_bytes(plan));
   add(MemoryKind::kGradients, sharing >= 2 ? "slices of the gradients" : "gradients",
       gradient_bytes(plan, sharing >= 2));
   if (sharing < 2 && adds_reduced(plan, stage)) {
@@ -149,7 +157,7 @@ Ledger make_ledger(const Plan& plan, int stage) {
     add(MemoryKind::kCommunication, "gradients as int8, sent and received", compressed_wire_bytes(plan));
   }
   if (plan.layout.world > 1) add(MemoryKind::kCommunication, "the same in the type of the wire", wire_bytes(plan));
-  if (sharing >= 3 && !plan.options.common_parameters) {
+  if (sharing >= 3 && !reads_in_place(plan.options)) {
     add(MemoryKind::kParameters, "small parameters, whole", persistent_bytes(plan));
     add(MemoryKind::kCommunication, "gathered parameters, at most", gathered_bytes(plan));
   }

@@ -11,7 +11,8 @@
 //   optimizer state    whole     slices    slices    slices
 //
 // With shard_update stage 0 is as stage 1. Parameters that ranks have in common count in each of them; in stage 3 each counts its
-// slices, and nothing is gathered. Elsewhere stage 3 also has what is gathered, and small parameters that stay whole.
+// slices, and nothing is gathered; of a copy that the ranks of a host have in common, each counts its share. Elsewhere stage 3
+// also has what is gathered, and small parameters that stay whole.
 //
 // Pure functions: any thread. Requires: a stage from 0 to 3.
 #pragma once

@@ -108,6 +108,19 @@ TEST(Ledger, WhatIsGatheredLiesBetweenOneBucketAndTheModel) {
   EXPECT_EQ(gathered(INT64_MAX), 1280 * 4);
 }
 
+TEST(Ledger, OfACopyInTheHostEachRankCountsItsShare) {
+  PlanOptions options{.layout = {.world = 8}, .stage = 3, .live_elements = 0};
+  keep_in_host(4, options);
+  const ParameterTable table({{.name = "w", .shape = {64 * kMillion}, .dtype = Dtype::kBf16}});
+  const Ledger ledger = make_ledger(make_plan(table, options), 3);
+  EXPECT_EQ(ledger.bytes(MemoryKind::kParameters), 2 * 64 * kMillion / 4);
+  ASSERT_GE(ledger.lines.size(), 2U);
+  EXPECT_EQ(ledger.lines[0].bytes, 2 * 64 * kMillion / 8) << ledger.lines[0].what;
+  EXPECT_EQ(ledger.lines[1].what, "other hosts' slices, one copy for all ranks of the host");
+  EXPECT_EQ(ledger.bytes(MemoryKind::kCommunication), 2 * 64 * kMillion)
+      << "the gradients in flight, and nothing gathered";
+}
+
 TEST(Ledger, NothingOverflowsForTheLargestModel) {
   const ParameterTable table({{.name = "a", .shape = {kMaxElements}, .dtype = Dtype::kFp64}});
   const Plan plan = make_plan(

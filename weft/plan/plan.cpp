@@ -25,6 +25,7 @@ void check(const PlanOptions& options) {
   check_range("live elements", "stage3_max_live_parameters", options.live_elements, 0, INT64_MAX);
   check_range("bytes of optimizer state for an element", "state_bytes_per_element",
               options.optimizer.state_bytes_per_element, 0, kMaxStateBytes);
+  WEFT_CHECK(options.host_copy == 0 || options.layout.world % options.host_copy == 0);
 }
 
 Dtype dtype_of(config::Dtype dtype) {
@@ -70,6 +71,11 @@ void cut_into_units(const config::ZeroOptimization& zero, LayoutOptions& layout)
 
 }  // namespace
 
+void keep_in_host(int num_ranks, PlanOptions& options) {
+  options.host_copy = num_ranks;
+  options.layout.persistent_below = 0;  // there is nothing to gather, so nothing has to stay
+}
+
 Plan make_plan(ParameterTable table, PlanOptions options) {
   check(options);
   Layout layout = make_layout(table, options.layout);
@@ -95,6 +101,9 @@ PlanOptions options_from(const config::Resolved& config, int world) {
                      .optimizer = cost_from(config),
                      .live_elements = zero.stage3_max_live_parameters};
   if (zero.stage == 3) cut_into_units(zero, out.layout);
+  const int64_t in_host = zero.zero_hpz_partition_size;
+  if (zero.stage == 3 && in_host > 1 && in_host < world && world % in_host == 0)
+    keep_in_host(static_cast<int>(in_host), out);
   return out;
 }
 
@@ -116,6 +125,8 @@ int effective_stage(const Plan& plan, int stage) {
   if (plan.layout.world == 1) return 0;
   return stage == 0 && plan.options.shard_update ? 1 : stage;
 }
+
+bool reads_in_place(const PlanOptions& options) { return options.common_parameters || options.host_copy > 0; }
 
 bool adds_reduced(const Plan& plan, int stage) {
   if (plan.layout.world == 1 || plan.options.accumulation_steps == 1) return false;

@@ -46,8 +46,11 @@ struct PlanOptions {
   std::optional<Dtype> wire_dtype = {};      // that gradients travel in; absent: the one they are kept in
   bool shard_update = false;                 // stage 0: the optimizer's work and state are shared out, as in stage 1
   bool common_parameters = false;  // stages 1 to 3: the ranks' parameters are one memory, so there is nothing to gather
-  bool reduce_each = false;        // stages 0 and 1: every micro-step, as stage 2 does
-  bool compress = false;  // where the update is shared out: gradients travel as int8 with a scale for each block
+  // Stage 3: so many ranks, those of a host, have one copy of the parameters in common, which hosts bring up to date after the
+  // update; 0: they do not. Divides the world.
+  int host_copy = 0;
+  bool reduce_each = false;  // stages 0 and 1: every micro-step, as stage 2 does
+  bool compress = false;     // where the update is shared out: gradients travel as int8 with a scale for each block
   OptimizerCost optimizer = {};
   int64_t live_elements = 1'000'000'000;  // stage 3: gathered at any time
 
@@ -65,6 +68,9 @@ Plan make_plan(ParameterTable table, PlanOptions options);
 // What of a config concerns a plan. Without overlap there is no small first bucket: it would cost a latency and hide nothing.
 PlanOptions options_from(const config::Resolved& config, int world);
 
+// Has each `num_ranks` ranks keep a copy in common.
+void keep_in_host(int num_ranks, PlanOptions& options);
+
 // The types of one bucket's gradients, in memory and on the wire.
 Dtype gradient_dtype(const PlanOptions& options, const Bucket& bucket);
 Dtype wire_dtype(const PlanOptions& options, const Bucket& bucket);
@@ -75,6 +81,8 @@ int64_t compressed_bytes(int64_t slice_elements);
 // The stage that counts: with one rank there is nobody to share with, so every stage is stage 0; and stage 0 is stage 1 where
 // the update is shared out.
 int effective_stage(const Plan& plan, int stage);
+// Whether parameters are where operators read them, in memory that ranks have in common: nothing is gathered when it is touched.
+bool reads_in_place(const PlanOptions& options);
 // Whether gradients are reduced in every micro-step and the results added up.
 bool adds_reduced(const Plan& plan, int stage);
 

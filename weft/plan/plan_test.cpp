@@ -38,6 +38,16 @@ TEST(Plan, TakesItsOptionsFromAConfig) {
   EXPECT_EQ(options_from(config, 8), expected);
 }
 
+TEST(Plan, AHostsCopyIsForGroupsThatDivideTheWorldInStage3) {
+  config::Resolved config = small_config();
+  config.zero_optimization.zero_hpz_partition_size = 4;
+  EXPECT_EQ(options_from(config, 8).host_copy, 0) << "not in stage 2";
+  config.zero_optimization.stage = 3;
+  EXPECT_EQ(options_from(config, 8).host_copy, 4);
+  EXPECT_EQ(options_from(config, 8).layout.persistent_below, 0);
+  for (const int world : {1, 2, 4, 6}) EXPECT_EQ(options_from(config, world).host_copy, 0) << world;
+}
+
 TEST(Plan, WithoutOverlapThereIsNoSmallFirstBucket) {
   EXPECT_EQ(options_from(small_config(), 2).layout.first_bucket_bytes, 0);
 }

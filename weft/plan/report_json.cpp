@@ -25,6 +25,7 @@ Json options_json(const PlanOptions& options) {
           {"wire_dtype", optional_name(options.wire_dtype)},
           {"shard_update", options.shard_update},
           {"common_parameters", options.common_parameters},
+          {"host_copy", options.host_copy},
           {"reduce_each", options.reduce_each ? "micro_step" : "step"},
           {"compress", options.compress ? "int8" : "none"},
           {"optimizer_bytes_per_element", options.optimizer.state_bytes_per_element},

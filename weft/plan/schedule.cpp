@@ -3,6 +3,12 @@
 namespace weft::plan {
 namespace {
 
+// To whom a rank's slice goes: every other rank, or every other host.
+int num_receivers(const Plan& plan, bool gathers) {
+  const bool to_hosts = gathers && plan.options.host_copy > 0;
+  return (to_hosts ? plan.layout.world / plan.options.host_copy : plan.layout.world) - 1;
+}
+
 Collective collective(const Plan& plan, Operation operation, Phase phase, int number) {
   const Bucket& bucket = plan.layout.bucket(number);
   if (operation == Operation::kAllToAll) {
@@ -20,7 +26,7 @@ Collective collective(const Plan& plan, Operation operation, Phase phase, int nu
           .phase = phase,
           .bucket = number,
           .bytes = bucket.num_elements * width,
-          .sent_bytes = trips * (plan.layout.world - 1) * bucket.slice_elements * width};
+          .sent_bytes = trips * num_receivers(plan, gathers) * bucket.slice_elements * width};
 }
 
 void reduce_all(const Plan& plan, Operation operation, std::vector<Collective>& out) {
@@ -81,7 +87,7 @@ bool all_stay_gathered(const Plan& plan) {
 std::vector<Collective> micro_step(const Plan& plan, int stage, bool is_first, bool is_boundary) {
   std::vector<Collective> out;
   if (plan.layout.world == 1) return out;
-  const bool gathers_touched = stage == 3 && !plan.options.common_parameters;
+  const bool gathers_touched = stage == 3 && !reads_in_place(plan.options);
   const bool regathers = gathers_touched && !all_stay_gathered(plan);
   if (regathers || (gathers_touched && is_first)) gather_for_forward(plan, out);
   if (regathers) {
@@ -89,7 +95,8 @@ std::vector<Collective> micro_step(const Plan& plan, int stage, bool is_first, b
   } else if (stage >= 2 || is_boundary || plan.options.reduce_each) {
     reduce_all(plan, reduction(plan, stage), out);
   }
-  const bool gathers = (stage == 1 || stage == 2) && !plan.options.common_parameters;
+  const bool between_hosts = stage == 3 && plan.options.host_copy > 0;
+  const bool gathers = between_hosts || ((stage == 1 || stage == 2) && !plan.options.common_parameters);
   if (gathers && is_boundary) gather_updated(plan, out);
   if (gathers_touched && is_boundary) gather_persistent(plan, out);
   return out;

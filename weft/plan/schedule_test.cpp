@@ -103,6 +103,25 @@ TEST(Schedule, ParametersInCommonAreNotGathered) {
   EXPECT_EQ(text_of(make_schedule(plan, 2).boundary), "backward reduce_scatter 0, backward reduce_scatter 1");
 }
 
+// Two hosts of four ranks: a slice goes to the other host once, not to seven ranks.
+TEST(Schedule, ACopyInEachHostIsBroughtUpToDateAfterTheUpdate) {
+  PlanOptions options = toy_options();
+  options.layout.world = 8;
+  options.stage = 3;
+  options.live_elements = 0;
+  const int64_t apart = make_schedule(make_plan(toy_table(), options), 3).sent_bytes();
+  keep_in_host(4, options);
+  const Plan plan = make_plan(toy_table(), options);
+  const Schedule schedule = make_schedule(plan, 3);
+  EXPECT_EQ(text_of(schedule.boundary),
+            "backward reduce_scatter 0, backward reduce_scatter 1, update all_gather 1, update all_gather 0");
+  for (const Collective& one : schedule.boundary) {
+    const int64_t slice_bytes = plan.layout.bucket(one.bucket).slice_elements * 4;
+    EXPECT_EQ(one.sent_bytes, one.operation == Operation::kAllGather ? slice_bytes : 7 * slice_bytes);
+  }
+  EXPECT_EQ(apart * 8, schedule.sent_bytes() * 21) << "7 + 7 + 7 slices, and 7 + 1";
+}
+
 TEST(Schedule, StagesThatReduceEachMicroStepAddUpTheResults) {
   PlanOptions options = toy_options();
   options.accumulation_steps = 3;

@@ -54,13 +54,19 @@ void add_machine_flags(CLI::App& app, TrainOptions& o) {
   add_int(app, "--threads", o.threads, 0, 4096, "CPU threads; 0: one per core");
 }
 
-void add_file_flags(CLI::App& app, TrainOptions& o) {
+void add_file_flags(CLI::App& app, TrainOptions& o, std::string& export_max_file) {
   app.option_defaults()->group("Files");
   app.add_option("--config", o.config_path, "a ds_config.json; what it says comes before the flags")->type_name("FILE");
   app.add_option("--init", o.init_path,
                  "start from these weights: safetensors or pytorch_model.bin,\na file, an index or a folder")
       ->type_name("PATH");
-  app.add_option("--export", o.export_path, "write the final weights (safetensors)")->type_name("FILE");
+  auto* to =
+      app.add_option("--export", o.export_path, "write the final weights (safetensors); a folder: with an index");
+  to->type_name("FILE");
+  app.add_option("--export-max-file", export_max_file,
+                 "largest file of the folder before another is begun (default: 5GB)")
+      ->needs(to)
+      ->type_name("BYTES");
   auto* save = app.add_option("--save", o.save_folder, "save the training state in this folder")->type_name("DIR");
   add_int(app, "--save-every", o.save_every, 0, int64_t{1} << 40, "save each N steps as well as at the end")
       ->needs(save);
@@ -107,16 +113,17 @@ void check_together(const TrainOptions& o) {
 
 std::optional<TrainOptions> parse_train_options(const std::vector<std::string>& arguments) {
   TrainOptions o;
-  std::string duration;
+  std::string duration, export_max_file;
   auto app = make_app("train", "Train a GPT: on Python's own library, on your text, or on random tokens.",
                       "weft train --data my_texts/ --dim 256 --layers 6 --heads 8 --for 10m --save state/");
   add_model_flags(*app, o);
   add_work_flags(*app, o, duration);
   add_machine_flags(*app, o);
-  add_file_flags(*app, o);
+  add_file_flags(*app, o, export_max_file);
   if (!parse_flags(*app, arguments)) return std::nullopt;
   const bool by_steps = app->count("--steps") > 0;
   if (!by_steps) o.duration = duration.empty() ? kDefaultDuration : parse_duration(duration).value();
+  if (!export_max_file.empty()) o.export_max_bytes = parse_bytes(export_max_file).value();
   check_together(o);
   return o;
 }

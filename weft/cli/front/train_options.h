@@ -35,9 +35,10 @@ struct TrainOptions {
   int64_t threads = 0;  // 0: as many as cores
 
   // What it reads and leaves behind.
-  std::string config_path;  // a ds_config.json; its values come before those of the flags
-  std::string init_path;    // weights to start from
-  std::string export_path;  // safetensors of the final weights
+  std::string config_path;                    // a ds_config.json; its values come before those of the flags
+  std::string init_path;                      // weights to start from
+  std::string export_path;                    // safetensors of the final weights
+  uint64_t export_max_bytes = 5'000'000'000;  // in one file, where that is a folder
   std::string save_folder;
   int64_t save_every = 0;  // steps; 0: only at the end
   int64_t keep_last = 0;   // saved steps; 0: all

@@ -462,7 +462,8 @@ int Training::run() {
     train_steps();
     record_.facts.held_out_loss = held_out_loss();
     save_last();
-    if (!o_.export_path.empty()) engine_->save_weights(o_.export_path);
+    if (!o_.export_path.empty())
+      engine_->save_weights(o_.export_path, {.max_shard_bytes = static_cast<int64_t>(o_.export_max_bytes)});
   } catch (const GradientsLost& lost) {
     const Error error = saved_after(lost);
     finish_failed();
