@@ -53,6 +53,9 @@ struct LoadedCheckpoint {
   std::string folder = {}, tag = {};
   ClientState client_state = {};
   std::optional<data::SamplerState> data = {};
+  // Micro-steps of the step under way whose gradients it holds; the next backward() is the one after them. And of a step that could not be
+  // gone on with: `data` is where that step began.
+  int64_t micro_steps_done = 0, micro_steps_dropped = 0;
   std::vector<std::string> passed_over = {};  // newer steps that were damaged: what was wrong with each
 };
 

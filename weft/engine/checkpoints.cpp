@@ -17,6 +17,7 @@
 #include "weft/checkpoint/kill_points.h"
 #include "weft/checkpoint/store_names.h"
 #include "weft/engine/agree.h"
+#include "weft/engine/saved_gradients.h"
 #include "weft/engine/saved_numbers.h"
 #include "weft/engine/state_names.h"
 #include "weft/engine/training.h"
@@ -160,6 +161,7 @@ Checkpoints::Start Checkpoints::prepare(const std::string& folder) {
   Start out;
   slices_ = training_.state_slices(StateOf::kShare);
   for (auto& [name, tensor] : training_.own_bytes()) slices_.push_back(whole(name, tensor));
+  add_gradients();
   Hasher hasher;
   for (const auto& [name, tensor] : training_.model().buffers) {
     const at::Tensor here = tensor.detach().cpu().contiguous();
@@ -175,6 +177,13 @@ Checkpoints::Start Checkpoints::prepare(const std::string& folder) {
   to_save(slices_);  // refuses types that cannot be saved
   out.bytes = total_bytes(slices_);
   return out;
+}
+
+// Of a step under way.
+void Checkpoints::add_gradients() {
+  for (auto& slice : training_.summed_gradients(StateOf::kShare)) slices_.push_back(std::move(slice));
+  for (auto& [name, tensor] : training_.local_gradients())
+    slices_.push_back(whole(own_grad_name(training_.world().rank, name), tensor));
 }
 
 // All ranks begin, or none does.
@@ -314,10 +323,20 @@ std::vector<checkpoint::StepPlace> Checkpoints::places_in(const std::string& fol
 
 namespace {
 
-LoadedCheckpoint facts_of(const checkpoint::Manifest& manifest, const std::string& folder) {
+// Where the step under way began. One that began in the epoch before begins with this one.
+data::SamplerState set_back(data::SamplerState state, const SavedNumbers& saved, int world) {
+  state.consumed = std::max<int64_t>(0, state.consumed - saved.in_step * saved.micro_batch * world);
+  return state;
+}
+
+LoadedCheckpoint facts_of(const checkpoint::Manifest& manifest, const std::string& folder, const Training& training) {
   LoadedCheckpoint out{
       .step = manifest.step, .saved_world = manifest.world, .folder = folder, .tag = section(manifest, kTagSection)};
+  const SavedNumbers saved = read_numbers(section(manifest, kNumbersSection));
+  out.micro_steps_done = training.done_here(saved);
+  out.micro_steps_dropped = out.micro_steps_done == 0 ? saved.in_step : 0;
   if (const std::string text = section(manifest, kDataSection); !text.empty()) out.data = read_sampler_state(text);
+  if (out.data && out.micro_steps_dropped > 0) out.data = set_back(*out.data, saved, manifest.world);
   for (const auto& [name, value] : manifest.sections) {
     if (name.starts_with(kClientPrefix)) out.client_state[name.substr(kClientPrefix.size())] = value;
   }
@@ -348,7 +367,7 @@ Checkpoints::Attempt Checkpoints::try_to_load(const checkpoint::StepPlace& place
     checkpoint::Manifest manifest = open_step(env_, place);
     pass(checkpoint::KillPoint::kLoadOpened);
     out.outcome = Attempt::Outcome::kRefused;
-    out.loaded = facts_of(manifest, place.folder);
+    out.loaded = facts_of(manifest, place.folder, training_);
     if (!options.tag.empty() && options.tag != out.loaded.tag) {
       out.outcome = Attempt::Outcome::kPassedBy;
       return out;
@@ -393,7 +412,9 @@ void Checkpoints::read_all(checkpoint::StepReader& reader) {
     const std::string name = random_name(where, is_mine ? rank : 0);
     if (has(manifest, name)) training_.set_random_state(where, read_whole(reader, name, at::kByte), is_mine);
   }
-  training_.set_saved_numbers(section(manifest, kNumbersSection));
+  const SavedNumbers saved = read_numbers(section(manifest, kNumbersSection));
+  training_.set_saved_numbers(saved);
+  read_gradients(reader, saved, training_);
 }
 
 // What one rank cannot read no rank goes on from.
@@ -439,6 +460,10 @@ std::optional<LoadedCheckpoint> Checkpoints::load(const std::string& folder, con
   training_.after_load(loaded.has_value() || passed_over.empty());
   if (loaded) {
     loaded->passed_over = std::move(passed_over);
+    if (loaded->micro_steps_dropped > 0 && training_.world().rank == 0) {
+      log_warn("the step that was under way begins anew: ", loaded->micro_steps_dropped,
+               " micro-steps of it were done, which is no whole number with this gradient_accumulation_steps");
+    }
   } else if (!passed_over.empty()) {
     throw Error(ErrorKind::kInput, {.title = "none of the checkpoints is intact",
                                     .what = join(passed_over, "\n"),

@@ -56,6 +56,7 @@ class Checkpoints {
   std::optional<Error> sharing_problem(const std::string& folder);
   double finish_previous();
   Start prepare(const std::string& folder);
+  void add_gradients();
   std::vector<Start> meet(const Start& mine, const std::optional<Error>& problem);
   void add_buffers(const std::vector<Start>& all);
   checkpoint::Manifest head_of(const SaveOptions& options) const;

@@ -188,9 +188,9 @@ class Engine {
   bool save_16bit_model(const std::string& folder, const SaveModelOptions& options = {});
 
   // Saves the training as step global_steps() of the store in `folder`: parameters, optimizer, buffers, random numbers, schedule, loss
-  // scale. All ranks call it, after a step() that updated. Returns when the state is copied; what is then written may fail, which
-  // the log and wait_for_checkpoint() say, and which leaves older steps as they are. Throws, on all ranks, where a save
-  // cannot begin: no room, a folder that another run writes to.
+  // scale; before the accumulation boundary also the gradients so far. All ranks call it, after a step(). Returns when the state is
+  // copied; what is then written may fail, which the log and wait_for_checkpoint() say, and which leaves older steps as they are.
+  // Throws, on all ranks, where a save cannot begin: no room, a folder that another run writes to.
   SaveReport save_checkpoint(const std::string& folder, const SaveOptions& options = {});
   // Takes the store for this run before the first save does, so that a folder that cannot be written to, that another run has, or that
   // not all ranks see is known before hours have gone into it. All ranks call it.

@@ -374,22 +374,20 @@ void Training::backward(const at::Tensor& loss) {
     misuse("backward() twice without step()", "call step() after each backward()");
   check_model();
   const Span span({.name = "backward", .category = SpanCategory::kBackward});
+  const bool has_sums = has_reduced_;
   run_backward(loss);
   has_gradients_ = true;
   has_reduced_ = has_reduced_ || reduces();
   if (!reduces() || !is_learning()) return;
-  if (learnt_) {
-    tune_buckets();
-  } else {
-    learn_order();
-  }
+  // Sums of this step have their places already: they stay, and what was to be decided is in the next one.
+  if (!has_sums) decide_buckets();
   // What waited for the decision goes now.
   reducer_->begin({.reduce = true, .learning = true});
   reducer_->end_backward();
 }
 
 at::Tensor Training::scaled(const at::Tensor& loss) const {
-  const auto parts = config_.managed_gradient_accumulation ? config_.gradient_accumulation_steps : 1;
+  const int64_t parts = accumulation_steps();
   const at::Tensor part = parts == 1 ? loss : loss / static_cast<double>(parts);
   const double scale = updater_.loss_scale();
   return scale == 1 ? part : part.to(at::kFloat) * scale;
@@ -410,6 +408,8 @@ void Training::run_backward(const at::Tensor& loss) {
     throw;
   }
 }
+
+void Training::decide_buckets() { learnt_ ? tune_buckets() : learn_order(); }
 
 // All ranks come here together, at the end of the first backward that reduces.
 void Training::learn_order() {
