@@ -193,7 +193,7 @@ struct Aio {
 struct Checkpoint {
   TagValidation tag_validation = TagValidation::kWarn;  // What to do when ranks save under different tags.
   bool load_universal = false;  // Read the universal layout.
-  bool use_node_local_storage = false;  // Every host writes its own copy of the model states.
+  bool use_node_local_storage = false;  // Hosts have folders of their own: each holds the files of its ranks.
   CheckpointWriter writer;
 };
 

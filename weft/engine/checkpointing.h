@@ -51,6 +51,7 @@ struct LoadedCheckpoint {
   int64_t step = 0;
   int saved_world = 1;
   std::string folder = {}, tag = {};
+  bool is_copy = false;  // it came from memory; no file of the store was read
   ClientState client_state = {};
   std::optional<data::SamplerState> data = {};
   // Micro-steps of the step under way whose gradients it holds; the next backward() is the one after them. And of a step that could not be

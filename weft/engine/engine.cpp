@@ -52,7 +52,7 @@ void Engine::wait_for_checkpoint() { it_->checkpoints().wait(); }
 CheckpointTotals Engine::checkpoint_totals() const { return it_->checkpoints().totals(); }
 std::optional<LoadedCheckpoint> Engine::load_checkpoint(const std::string& folder,
                                                         const LoadCheckpointOptions& options) {
-  return it_->checkpoints().load(folder, options);
+  return it_->checkpoints().load(folder, options, {});
 }
 
 at::Tensor Engine::full_param(const at::Tensor& parameter) { return it_->full_param(parameter); }

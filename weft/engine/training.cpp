@@ -75,7 +75,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
       groups_(std::move(options.groups)),
       device_(device_of(model_)),
       updater_(config_, std::move(options.optimizer)),
-      checkpoints_(*this, Env::posix()) {
+      checkpoints_(*this, Env::posix(), {.is_spread = config_.checkpoint.use_node_local_storage}) {
   check_supported(config_);
   const plan::ParameterTable table = table_of(model_);
   check_types(table, config_);
