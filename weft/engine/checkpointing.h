@@ -45,6 +45,10 @@ struct CheckpointTotals {
   uint64_t bytes = 0;                     // of all ranks
   double stopped_s = 0, longest_stop_s = 0, waited_s = 0;
   double write_s = 0;  // from the end of the stop to the commit; of other ranks than 0 to their file
+  // Of keep_copy(): those that have ended, bytes of all ranks and all copies, and what the calls took.
+  int64_t num_copies = 0;
+  uint64_t copy_bytes = 0;
+  double copy_stopped_s = 0;
 };
 
 struct LoadedCheckpoint {

@@ -198,9 +198,14 @@ class Engine {
   // Until the save under way is committed; throws on all ranks if it was not. All ranks call it.
   void wait_for_checkpoint();
   CheckpointTotals checkpoint_totals() const;
+  // With "weft": {"buddy": true}, under `weft run --restarts K --resume`: as save_checkpoint(), into memory that outlives the ranks, every
+  // "buddy_every_steps" steps; else nothing. All ranks call it, after every step() that updated. Of the options: tag, client_state,
+  // metrics and data. A copy that fails is said in the log, and the one before it stays.
+  void keep_copy(const SaveOptions& options = {});
   // Takes the newest step that is whole, whatever ranks, stage and buckets saved it, each rank reading only what it needs. A damaged one
   // is named in the log, and the one before it is taken. Nothing where there is no step. All ranks call it. Throws where a
-  // step is of another model, and where there are steps and none is whole; after the latter the engine is dead.
+  // step is of another model, and where there are steps and none is whole; after the latter the engine is dead. Where keep_copy() has left
+  // a newer step in memory, or one as new, that is taken instead. "" as the folder: only what is in memory.
   std::optional<LoadedCheckpoint> load_checkpoint(const std::string& folder, const LoadCheckpointOptions& options = {});
 
  private:

@@ -75,6 +75,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
       groups_(std::move(options.groups)),
       device_(device_of(model_)),
       updater_(config_, std::move(options.optimizer)),
+      copies_(*this, Env::posix(), {.is_spread = true, .passing = Passing::kNext, .is_copy = true}),
       checkpoints_(*this, Env::posix(), {.is_spread = config_.checkpoint.use_node_local_storage}) {
   check_supported(config_);
   const plan::ParameterTable table = table_of(model_);
@@ -108,7 +109,9 @@ void Training::watch_gradients() {
 }
 
 Training::~Training() {
-  if (!dead_.empty()) checkpoints_.hurry();
+  if (dead_.empty()) return;
+  checkpoints_.hurry();
+  copies_.hurry();
 }
 
 ParameterGroups Training::sorted_groups() const {

@@ -119,6 +119,11 @@ class Training {
   void before_load();
   void after_load(bool is_whole);
   Checkpoints& checkpoints() { return checkpoints_; }
+  // With the copies in memory: in training_copies.cpp.
+  void keep_copy(const SaveOptions& options);
+  std::optional<LoadedCheckpoint> load(const std::string& folder, const LoadCheckpointOptions& options);
+  void wait_for_saves();
+  CheckpointTotals save_totals() const;
 
  private:
   // One parameter that guards stand around.
@@ -238,7 +243,10 @@ class Training {
   std::string dead_;              // why; "": alive
   std::optional<Listed> listed_;  // once it is ready
   const std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
-  Checkpoints checkpoints_;  // last: its save ends before the rest goes
+  // Where the launcher keeps copies for the next attempt; "" where nobody does. Asked once, by all ranks.
+  const std::string& copies_folder();
+  std::optional<std::string> copies_folder_;
+  Checkpoints copies_, checkpoints_;  // last: their saves end before the rest goes
 };
 
 }  // namespace weft::engine

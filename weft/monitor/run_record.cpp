@@ -36,9 +36,10 @@ Json parts_of(const StepSummary& parts) {
 }
 
 Json checkpoints_of(const CheckpointFacts& it) {
-  return {{"num_saves", it.num_saves},   {"num_failed", it.num_failed},           {"bytes", it.bytes},
-          {"stopped_ms", it.stopped_ms}, {"longest_stop_ms", it.longest_stop_ms}, {"waited_ms", it.waited_ms},
-          {"write_ms", it.write_ms}};
+  return {
+      {"num_saves", it.num_saves},   {"num_failed", it.num_failed},           {"bytes", it.bytes},
+      {"stopped_ms", it.stopped_ms}, {"longest_stop_ms", it.longest_stop_ms}, {"waited_ms", it.waited_ms},
+      {"write_ms", it.write_ms},     {"num_copies", it.num_copies},           {"copy_stopped_ms", it.copy_stopped_ms}};
 }
 
 Json buckets_of(const BucketFacts& buckets) {

@@ -27,6 +27,8 @@ struct CheckpointFacts {
   double stopped_ms = 0, longest_stop_ms = 0;  // that training stood still
   double waited_ms = 0;                        // of that, for the save before
   double write_ms = 0;                         // behind it
+  int64_t num_copies = 0;                      // in memory
+  double copy_stopped_ms = 0;                  // that training stood still for them
 };
 
 // Fixed when the run starts, except where a comment says otherwise. All in bytes where the name says so.
