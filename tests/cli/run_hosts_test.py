@@ -276,7 +276,7 @@ def test_a_hostfile(weft, tmp_path):
 @pytest.mark.parametrize("words, code", [(b"", 0), (b"hello\n", 1)])
 def test_an_agent_that_nobody_talks_to_ends(build_dir, words, code):
     done = subprocess.run([build_dir / "bin" / "weft", "run", "--agent"], input=words, capture_output=True, timeout=DEADLINE_S, check=False)
-    assert done.returncode == code and done.stdout.startswith(b"<weft agent 1>\nh ")
+    assert done.returncode == code and done.stdout.startswith(b"<weft agent 2>\nh ")
 
 
 def test_through_real_network_namespaces(build_dir, tmp_path):

@@ -152,7 +152,8 @@ def test_a_rank_that_dies_now_and_then_changes_no_loss(build_dir, tmp_path):
     assert done["kills"] >= 2 and done["steps"] > done["kills"]
 
 
-POINTS = re.findall(r"// ([a-z]+\.[a-z]+)", (ROOT / "weft" / "checkpoint" / "kill_points.h").read_text())
+POINTS = [point for point in re.findall(r"// ([a-z]+\.[a-z]+)", (ROOT / "weft" / "checkpoint" / "kill_points.h").read_text())
+          if not point.startswith("pass.")]  # of several hosts: buddy_test.py
 
 
 def kills(world: int) -> list[tuple[str, int]]:

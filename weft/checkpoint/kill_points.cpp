@@ -16,9 +16,9 @@
 namespace weft::checkpoint {
 namespace {
 
-constexpr const char* kNames[] = {"save.begin",   "save.opened",   "save.written",   "save.noted",
-                                  "commit.begin", "commit.sealed", "commit.renamed", "commit.pointed",
-                                  "prune.begin",  "prune.renamed", "load.opened",    "load.read"};
+constexpr const char* kNames[] = {"save.begin",  "save.opened",   "save.written",  "save.noted",     "pass.half",
+                                  "pass.done",   "commit.begin",  "commit.sealed", "commit.renamed", "commit.pointed",
+                                  "prune.begin", "prune.renamed", "load.opened",   "load.read"};
 
 struct Order {
   std::string point;  // "": nobody is to die

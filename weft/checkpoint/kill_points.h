@@ -12,6 +12,8 @@ enum class KillPoint {
   kSaveOpened,     // save.opened: the file is made, and empty but for its header
   kSaveWritten,    // save.written: the file is durable
   kSaveNoted,      // save.noted: rank 0 can know, but for rank 0
+  kPassHalf,       // pass.half: half of another host's file is here
+  kPassDone,       // pass.done: all of it
   kCommitBegin,    // commit.begin: all parts are there
   kCommitSealed,   // commit.sealed: the manifest is durable
   kCommitRenamed,  // commit.renamed: the step counts

@@ -37,7 +37,9 @@ json json_of(const StoredFile& file) {
   json slices = json::array();
   for (const auto& slice : file.slices)
     slices.push_back(json::array({slice.tensor, slice.begin, slice.end, slice.offset}));
-  return {{"bytes", file.bytes}, {"block_bytes", file.block_bytes}, {"blocks", blocks}, {"slices", slices}};
+  json out{{"bytes", file.bytes}, {"block_bytes", file.block_bytes}, {"blocks", blocks}, {"slices", slices}};
+  if (!file.host.empty()) out["host"] = file.host;
+  return out;
 }
 
 std::string hex_of(std::string_view bytes) {

@@ -51,6 +51,7 @@ struct StoredFile {
   uint64_t block_bytes = kBlockBytes;
   std::vector<Hash128> blocks = {};  // of every block_bytes from the start; the last may be shorter
   std::vector<StoredSlice> slices = {};
+  std::string host = {};  // on whose disk it lies; "": in the one folder that all ranks see
   bool operator==(const StoredFile&) const = default;
 
   uint64_t size_of_block(uint64_t block) const;

@@ -113,14 +113,17 @@ StoredSlice parse_slice(const json& value, const Fields& file) {
 }
 
 StoredFile parse_file(const std::string& name, const json& value, const std::string& where) {
-  static constexpr std::array<std::string_view, 4> kKeys = {"bytes", "block_bytes", "blocks", "slices"};
+  static constexpr std::array<std::string_view, 5> kKeys = {"bytes", "block_bytes", "blocks", "slices", "host"};
   if (!is_plain_name(name)) refuse_manifest("a file's name is empty, too long or not plain text", where);
-  const Fields fields(value, cat("file '", name, "'"), kKeys, where);
+  const bool has_host = value.is_object() && value.contains("host");
+  const Fields fields(value, cat("file '", name, "'"), std::span(kKeys).first(has_host ? 5 : 4), where);
   StoredFile file{.name = name,
                   .bytes = fields.size("bytes"),
                   .block_bytes = fields.size("block_bytes"),
                   .blocks = parse_blocks(fields),
-                  .slices = {}};
+                  .slices = {},
+                  .host = has_host ? fields.text("host") : ""};
+  if (has_host && !is_plain_name(file.host)) fields.refuse("has a 'host' that is empty, too long or not plain text");
   for (const auto& slice : fields.list("slices")) file.slices.push_back(parse_slice(slice, fields));
   return file;
 }

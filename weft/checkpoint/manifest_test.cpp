@@ -47,6 +47,17 @@ std::string unsealed(const std::string& text) { return "{" + text.substr(text.fi
 
 TEST(Manifest, ReadsBackWhatItRenders) { EXPECT_EQ(parse_manifest(render_manifest(example()), "x"), example()); }
 
+TEST(Manifest, SaysWhichHostHasAFile) {
+  Manifest manifest = example();
+  manifest.files[1].host = "node-b";
+  const std::string text = render_manifest(manifest);
+  EXPECT_EQ(parse_manifest(text, "x"), manifest);
+  std::string nameless = unsealed(text);
+  nameless.replace(nameless.find("node-b"), 6, "");
+  EXPECT_EQ(complaint_of(seal_manifest(nameless)),
+            "file 'rank_00001.safetensors' has a 'host' that is empty, too long or not plain text");
+}
+
 TEST(Manifest, KeepsSectionsOfAnyBytes) {
   Manifest manifest = example();
   std::string all;

@@ -22,17 +22,6 @@ std::string folder_in(const std::string& store, int64_t step) { return cat(store
 std::string note_name(int rank, const std::string& id) { return cat("rank_", rank, ".", id, ".part"); }
 std::string failure_name(int rank, const std::string& id) { return cat("rank_", rank, ".", id, ".failed"); }
 
-Part write_file_of(Env& env, const std::string& store, const SaveRequest& request,
-                   const std::function<void(RankFileWriter&)>& fill) {
-  pass(KillPoint::kSaveBegin);
-  RankFileWriter writer(env, store, request.step, request.rank, request.slices);
-  pass(KillPoint::kSaveOpened);
-  fill(writer);
-  Part part = writer.finish();
-  pass(KillPoint::kSaveWritten);
-  return part;
-}
-
 // Best effort: without it rank 0 waits for its deadline.
 void say_failed(Env& env, const std::string& store, const SaveRequest& request) {
   try {
@@ -45,7 +34,7 @@ void say_failed(Env& env, const std::string& store, const SaveRequest& request) 
 void write_for_others(Env& env, const std::string& store, const SaveRequest& request,
                       const std::function<void(RankFileWriter&)>& fill) {
   try {
-    const Part part = write_file_of(env, store, request, fill);
+    const Part part = write_rank_file(env, store, request, fill);
     const std::string path = cat(folder_in(store, request.step), "/", note_name(request.rank, request.id));
     publish_file(env, path, bytes_of(render_part(part)));
     pass(KillPoint::kSaveNoted);
@@ -128,7 +117,7 @@ void prune(Env& env, const std::string& store, const PrunePolicy& policy) {
 void write_and_commit(Env& env, const std::string& store, const SaveRequest& request,
                       const std::function<void(RankFileWriter&)>& fill) {
   sweep_store(env, store, request.step);
-  std::vector<Part> parts = {write_file_of(env, store, request, fill)};
+  std::vector<Part> parts = {write_rank_file(env, store, request, fill)};
   const std::string folder = folder_in(store, request.step);
   wait_for_notes(env, folder, request);
   for (Part& part : parts_of_others(env, folder, request)) parts.push_back(std::move(part));
@@ -140,6 +129,17 @@ void write_and_commit(Env& env, const std::string& store, const SaveRequest& req
 }
 
 }  // namespace
+
+Part write_rank_file(Env& env, const std::string& store, const SaveRequest& request,
+                     const std::function<void(RankFileWriter& writer)>& fill) {
+  pass(KillPoint::kSaveBegin);
+  RankFileWriter writer(env, store, request.step, request.rank, request.slices);
+  pass(KillPoint::kSaveOpened);
+  fill(writer);
+  Part part = writer.finish();
+  pass(KillPoint::kSaveWritten);
+  return part;
+}
 
 void save_step(Env& env, const std::string& store, const SaveRequest& request,
                const std::function<void(RankFileWriter& writer)>& fill) {

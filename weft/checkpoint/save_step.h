@@ -37,6 +37,10 @@ struct SaveRequest {
   double hurry_deadline_s = 5;
 };
 
+// This rank's file alone, durable and not yet counting.
+Part write_rank_file(Env& env, const std::string& store, const SaveRequest& request,
+                     const std::function<void(RankFileWriter& writer)>& fill);
+
 // Returns when this rank's part is done: of rank 0 the commit, of others their file.
 void save_step(Env& env, const std::string& store, const SaveRequest& request,
                const std::function<void(RankFileWriter& writer)>& fill);

@@ -11,13 +11,25 @@
 #include "weft/checkpoint/store_names.h"
 
 namespace weft::checkpoint {
+namespace {
+
+[[noreturn]] void refuse_elsewhere(const StoredFile& file, const std::string& path) {
+  throw Error(ErrorKind::kInput, {.title = "a part of the checkpoint is on another host",
+                                  .what = cat("'", file.name, "' was saved to the disk of host ", file.host),
+                                  .where = path,
+                                  .fix = "copy it from there, or load with \"use_node_local_storage\": true"});
+}
+
+}  // namespace
 
 struct StepReader::Source {
   const StoredFile* stored = nullptr;
   std::unique_ptr<File> file;
 
   File& opened(Env& env, const std::string& folder) {
-    if (!file) file = open_stored(env, cat(folder, "/", stored->name), stored->bytes);
+    const std::string path = cat(folder, "/", stored->name);
+    if (!file && !stored->host.empty() && !env.stat(path)) refuse_elsewhere(*stored, path);
+    if (!file) file = open_stored(env, path, stored->bytes);
     return *file;
   }
 };

@@ -91,7 +91,10 @@ Manifest open_step(Env& env, const StepPlace& place) {
                  .where = path,
                  .fix = "give the folder its name back, or use another step"});
   }
-  for (const auto& file : manifest.files) check_stored(env, cat(place.folder, "/", file.name), file.bytes);
+  for (const auto& file : manifest.files) {
+    const std::string file_path = cat(place.folder, "/", file.name);
+    if (file.host.empty() || env.stat(file_path)) check_stored(env, file_path, file.bytes);
+  }
   return manifest;
 }
 

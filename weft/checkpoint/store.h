@@ -44,7 +44,7 @@ enum class Check {
 // earlier save of a step that was being replaced comes right after the step, or in its place.
 std::vector<StepPlace> list_steps(Env& env, const std::string& store);
 
-// The manifest of one step's folder, its files checked for presence and size.
+// The manifest of one step's folder, its files checked for presence and size; those on other hosts' disks may be absent.
 Manifest open_step(Env& env, const StepPlace& place);
 
 // The first of list_steps that passes. Nothing when there are no steps; an Error when there are and none passes, because

@@ -47,12 +47,20 @@ void try_discard(Env& env, const std::string& store, const std::string& name) {
 }  // namespace
 
 void commit_step(Env& env, const std::string& store, Manifest head, std::span<const Part> parts) {
-  const std::string name = step_name(head.step), temp = cat(store, "/", name, kTempSuffix);
+  const std::string temp = cat(store, "/", step_name(head.step), kTempSuffix);
+  commit_manifest(env, store, merge_parts(std::move(head), parts, cat(temp, "/", kManifestName)),
+                  [](const StoredFile&) { return true; });
+}
+
+void commit_manifest(Env& env, const std::string& store, const Manifest& manifest,
+                     const std::function<bool(const StoredFile&)>& is_here) {
+  const std::string name = step_name(manifest.step), temp = cat(store, "/", name, kTempSuffix);
   const std::string path = cat(store, "/", name);
-  const Manifest manifest = merge_parts(std::move(head), parts, cat(temp, "/", kManifestName));
   pass(KillPoint::kCommitBegin);
   remove_strays(env, temp, manifest);
-  for (const auto& file : manifest.files) check_stored(env, cat(temp, "/", file.name), file.bytes);
+  for (const auto& file : manifest.files) {
+    if (is_here(file)) check_stored(env, cat(temp, "/", file.name), file.bytes);
+  }
   env.sync_folder(temp);
   write_manifest(env, temp, manifest);
   env.sync_folder(temp);

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -78,6 +79,9 @@ class RankFileWriter {
 // Makes the step count: manifest, the folder's final name, the pointer. `head` is the manifest without tensors and files.
 // A step of that number that is there already is replaced.
 void commit_step(Env& env, const std::string& store, Manifest head, std::span<const Part> parts);
+// The same where hosts have disks of their own: all commit one manifest (merge_parts), each with the files it has.
+void commit_manifest(Env& env, const std::string& store, const Manifest& manifest,
+                     const std::function<bool(const StoredFile&)>& is_here);
 
 // Removes what crashes and failures have left, but for the files of a step that ranks are writing now.
 void sweep_store(Env& env, const std::string& store, std::optional<int64_t> step_in_flight);

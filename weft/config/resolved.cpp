@@ -197,7 +197,9 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[313], r.weft.compress, 2);
   take(values[314], r.weft.deadline_s);
   take(values[315], r.weft.save_every_steps);
-  take(values[316], r.weft.keep_saves);
+  take(values[316], r.weft.buddy);
+  take(values[317], r.weft.buddy_every_steps);
+  take(values[318], r.weft.keep_saves);
   return r;
 }
 

@@ -193,7 +193,7 @@ struct Aio {
 struct Checkpoint {
   TagValidation tag_validation = TagValidation::kWarn;  // What to do when ranks save under different tags.
   bool load_universal = false;  // Read the universal layout.
-  bool use_node_local_storage = false;  // Every host writes its own copy of the model states.
+  bool use_node_local_storage = false;  // Hosts have folders of their own: each holds the files of its ranks.
   CheckpointWriter writer;
 };
 
@@ -256,6 +256,8 @@ struct WeftSettings {
   Compress compress = Compress::kNone;  // int8: gradients travel as 8-bit numbers with a scale for each 256; what rounding leaves over is added in the next step. About a quarter of the bytes of fp32. Needs shard_update, or stage 1 or 2.
   double deadline_s = 600.0;  // Seconds a collective may take before the rank that is missing is named and the run ends.
   std::optional<int64_t> save_every_steps = {};  // Save a checkpoint every so many steps.
+  bool buddy = false;  // A copy of the training is kept in memory that outlives the ranks, on several hosts also on the next one: after the loss of a rank or a host weft run --restarts K --resume goes on from there without reading a checkpoint.
+  int64_t buddy_every_steps = 1;  // With buddy: steps between two copies, which is what a loss costs at most.
   int64_t keep_saves = 2;  // Checkpoints kept; older ones are pruned.
 };
 

@@ -46,14 +46,22 @@ struct CheckpointTotals {
   double stopped_s = 0, longest_stop_s = 0, waited_s = 0;
   double write_s = 0;  // from the end of the stop to the commit; of other ranks than 0 to their file
   double load_s = 0;   // of the last load
+  // Of keep_copy(): those that have ended, bytes of all ranks and all copies, and what the calls took.
+  int64_t num_copies = 0;
+  uint64_t copy_bytes = 0;
+  double copy_stopped_s = 0;
 };
 
 struct LoadedCheckpoint {
   int64_t step = 0;
   int saved_world = 1;
   std::string folder = {}, tag = {};
+  bool is_copy = false;  // it came from memory; no file of the store was read
   ClientState client_state = {};
   std::optional<data::SamplerState> data = {};
+  // Micro-steps of the step under way whose gradients it holds; the next backward() is the one after them. And of a step that could not be
+  // gone on with: `data` is where that step began.
+  int64_t micro_steps_done = 0, micro_steps_dropped = 0;
   std::vector<std::string> passed_over = {};  // newer steps that were damaged: what was wrong with each
 };
 

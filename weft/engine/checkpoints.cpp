@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <numeric>
 #include <random>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "weft/checkpoint/kill_points.h"
 #include "weft/checkpoint/store_names.h"
 #include "weft/engine/agree.h"
+#include "weft/engine/saved_gradients.h"
 #include "weft/engine/saved_numbers.h"
 #include "weft/engine/state_names.h"
 #include "weft/engine/training.h"
@@ -76,7 +78,8 @@ Error as_error(const std::exception& error) {
 
 }  // namespace
 
-Checkpoints::Checkpoints(Training& training, Env& env) : training_(training), env_(env) {}
+Checkpoints::Checkpoints(Training& training, Env& env, const StoreUse& use)
+    : training_(training), env_(env), use_(use) {}
 
 Checkpoints::~Checkpoints() {
   if (std::uncaught_exceptions() > 0) hurry();
@@ -95,9 +98,9 @@ void Checkpoints::share_problem(const std::optional<Error>& problem) {
 }
 
 std::optional<Error> Checkpoints::lock_problem(const std::string& folder) {
-  if (training_.world().rank != 0) return std::nullopt;
+  lock_.reset();
+  if (!leads()) return std::nullopt;
   try {
-    lock_.reset();
     lock_.emplace(env_, folder);
   } catch (const Error& error) {
     return error;
@@ -130,19 +133,41 @@ std::optional<Error> Checkpoints::sharing_problem(const std::string& folder) {
   return std::nullopt;
 }
 
+bool Checkpoints::leads() const { return spread_ ? spread_->leads() : training_.world().rank == 0; }
+
+// Where all see one folder after all, it is as if nobody had said anything else.
+void Checkpoints::look_at(const std::string& folder) {
+  if (!use_.is_spread || spread_folder_ == folder) return;
+  const World& world = training_.world();
+  spread_.emplace(*world.group, training_.device(), env_, folder);
+  spread_folder_ = folder;
+  if (spread_->num_folders() == 1) return spread_.reset();
+  if (world.group->transport() == "nccl") {
+    throw Error(ErrorKind::kInput, {.title = "this version of weft saves to disks of hosts over Gloo only",
+                                    .what = "the ranks talk through NCCL",
+                                    .where = folder,
+                                    .fix = "save to a folder that all hosts share, or set WEFT_TRANSPORT=gloo"});
+  }
+  if (behind_) return;
+  std::vector<int> all(static_cast<size_t>(world.size));
+  std::iota(all.begin(), all.end(), 0);
+  behind_ = world.group->split(all, use_.is_copy ? "copies" : "saves");
+}
+
 void Checkpoints::open(const std::string& folder) {
   if (open_folder_ == folder) return;
   finish_previous();
   open_folder_.clear();  // the lock goes first
+  look_at(folder);
   share_problem(lock_problem(folder));
-  share_problem(sharing_problem(folder));
+  if (!spread_) share_problem(sharing_problem(folder));
   open_folder_ = folder;
 }
 
 // What a rank says before a save begins.
 struct Checkpoints::Start {
   uint64_t bytes = 0;
-  uint64_t free_bytes = 0;    // rank 0's: the store's disk
+  uint64_t free_bytes = 0;    // of whoever leads: the store's disk
   std::string id = "-";       // rank 0's: of this save
   std::string buffers = "-";  // the hash of its buffers
 };
@@ -161,6 +186,7 @@ Checkpoints::Start Checkpoints::prepare(const std::string& folder) {
   Start out;
   slices_ = training_.state_slices(StateOf::kShare);
   for (auto& [name, tensor] : training_.own_bytes()) slices_.push_back(whole(name, tensor));
+  add_gradients();
   Hasher hasher;
   for (const auto& [name, tensor] : training_.model().buffers) {
     const at::Tensor here = tensor.detach().cpu().contiguous();
@@ -170,12 +196,21 @@ Checkpoints::Start Checkpoints::prepare(const std::string& folder) {
   if (training_.world().rank == 0) {
     for (auto& [name, tensor] : training_.updater().counters())
       slices_.push_back(whole(cat(kCounterPrefix, name), tensor));
-    out.free_bytes = env_.free_bytes(folder);
     out.id = new_id();
   }
+  if (leads()) out.free_bytes = env_.free_bytes(folder);
+  // The next copy is written beside this one: where there is none yet, there must be room for both.
+  if (leads() && use_.is_copy && checkpoint::list_steps(env_, folder).empty()) out.free_bytes /= 2;
   to_save(slices_);  // refuses types that cannot be saved
   out.bytes = total_bytes(slices_);
   return out;
+}
+
+// Of a step under way.
+void Checkpoints::add_gradients() {
+  for (auto& slice : training_.summed_gradients(StateOf::kShare)) slices_.push_back(std::move(slice));
+  for (auto& [name, tensor] : training_.local_gradients())
+    slices_.push_back(whole(own_grad_name(training_.world().rank, name), tensor));
 }
 
 // All ranks begin, or none does.
@@ -223,15 +258,50 @@ void Checkpoints::begin_writing(const std::string& folder, checkpoint::SaveReque
   writer_ = std::thread([this, folder, request = std::move(request)] {
     const Stopwatch watch;
     try {
-      save_step(env_, folder, request, [this](checkpoint::RankFileWriter& writer) { copy_.write_to(writer); });
+      const auto fill = [this](checkpoint::RankFileWriter& writer) { copy_.write_to(writer); };
+      if (spread_) {
+        spread_->save(*behind_, request, fill, use_.passing);
+      } else {
+        save_step(env_, folder, request, fill);
+      }
     } catch (const Error& error) {
       problem_ = error;
     } catch (const std::exception& error) {
       problem_ = as_error(error);
     }
     wrote_s_ = watch.elapsed_s();
-    if (problem_) log_error("step ", request.step, " is not saved, those before it are intact\n", problem_->what());
+    if (problem_) {
+      log_error(use_.is_copy ? "there is no copy of step " : "step ", request.step,
+                use_.is_copy ? ", the one before it is intact\n" : " is not saved, those before it are intact\n",
+                problem_->what());
+    }
   });
+}
+
+// Of the disks that the ranks write to, each with the ranks that do.
+std::optional<Error> Checkpoints::room_problem(const std::string& folder, const std::vector<Start>& all,
+                                               uint64_t spare) const {
+  std::vector<std::vector<int>> disks(1);
+  for (int rank = 0; rank < training_.world().size; ++rank) disks[0].push_back(rank);
+  if (spread_) disks = spread_->members();
+  for (size_t i = 0; i < disks.size(); ++i) {
+    uint64_t bytes = kOverheadBytes;
+    for (const int rank : disks[i]) bytes += all[static_cast<size_t>(rank)].bytes;
+    const bool has_passed = spread_ && use_.passing == Passing::kNext;
+    for (const int rank : disks[(i + disks.size() - 1) % disks.size()])
+      bytes += has_passed ? all[static_cast<size_t>(rank)].bytes : 0;
+    const uint64_t needed = bytes + spare, room = all[static_cast<size_t>(disks[i].front())].free_bytes;
+    if (room >= needed) continue;
+    return Error(ErrorKind::kEnvironment,
+                 {.title = use_.is_copy ? "there is no room in memory for copies of the training"
+                                        : "there is no room on the disk for a checkpoint",
+                  .what = cat("it takes ", format_bytes(needed), ", ", format_bytes(room),
+                              use_.is_copy ? " are left for it" : " are free"),
+                  .where = cat(folder, disks.size() > 1 ? cat(" of rank ", disks[i].front()) : ""),
+                  .fix = use_.is_copy ? "make /dev/shm larger (mount -o remount,size=...), or leave \"buddy\" out"
+                                      : "remove what is not needed, keep fewer steps, or save to another disk"});
+  }
+  return std::nullopt;
 }
 
 SaveReport Checkpoints::save(const std::string& folder, const SaveOptions& options) {
@@ -250,14 +320,7 @@ SaveReport Checkpoints::save(const std::string& folder, const SaveOptions& optio
   }
   const std::vector<Start> all = meet(mine, problem);
   for (const Start& start : all) report.bytes += start.bytes;
-  const uint64_t needed = report.bytes + kOverheadBytes + options.spare_bytes;
-  if (all[0].free_bytes < needed) {
-    throw Error(ErrorKind::kEnvironment,
-                {.title = "there is no room on the disk for a checkpoint",
-                 .what = cat("it takes ", format_bytes(needed), ", ", format_bytes(all[0].free_bytes), " are free"),
-                 .where = folder,
-                 .fix = "remove what is not needed, keep fewer steps, or save to another disk"});
-  }
+  if (auto no_room = room_problem(folder, all, options.spare_bytes)) throw Error(*no_room);
   add_buffers(all);
   copy_.take(slices_);
   checkpoint::SaveRequest request{.step = report.step,
@@ -294,6 +357,8 @@ struct Checkpoints::Attempt {
 };
 
 std::vector<checkpoint::StepPlace> Checkpoints::places_in(const std::string& folder) {
+  look_at(folder);
+  if (spread_) return spread_places();
   std::string mine;
   try {
     const bool looks = training_.world().rank == 0;
@@ -313,12 +378,32 @@ std::vector<checkpoint::StepPlace> Checkpoints::places_in(const std::string& fol
   return out;
 }
 
+std::vector<checkpoint::StepPlace> Checkpoints::spread_places() {
+  std::vector<checkpoint::StepPlace> out;
+  for (const std::string& name : spread_->step_names(*training_.world().group)) {
+    const auto plain = checkpoint::step_of(name),
+               step = plain ? plain : checkpoint::step_of(name, checkpoint::kOldSuffix);
+    out.push_back({.step = step.value(), .folder = cat(spread_->folder(), "/", name)});
+  }
+  return out;
+}
+
 namespace {
 
-LoadedCheckpoint facts_of(const checkpoint::Manifest& manifest, const std::string& folder) {
+// Where the step under way began. One that began in the epoch before begins with this one.
+data::SamplerState set_back(data::SamplerState state, const SavedNumbers& saved, int world) {
+  state.consumed = std::max<int64_t>(0, state.consumed - saved.in_step * saved.micro_batch * world);
+  return state;
+}
+
+LoadedCheckpoint facts_of(const checkpoint::Manifest& manifest, const std::string& folder, const Training& training) {
   LoadedCheckpoint out{
       .step = manifest.step, .saved_world = manifest.world, .folder = folder, .tag = section(manifest, kTagSection)};
+  const SavedNumbers saved = read_numbers(section(manifest, kNumbersSection));
+  out.micro_steps_done = training.done_here(saved);
+  out.micro_steps_dropped = out.micro_steps_done == 0 ? saved.in_step : 0;
   if (const std::string text = section(manifest, kDataSection); !text.empty()) out.data = read_sampler_state(text);
+  if (out.data && out.micro_steps_dropped > 0) out.data = set_back(*out.data, saved, manifest.world);
   for (const auto& [name, value] : manifest.sections) {
     if (name.starts_with(kClientPrefix)) out.client_state[name.substr(kClientPrefix.size())] = value;
   }
@@ -367,7 +452,7 @@ Checkpoints::Attempt Checkpoints::try_to_load(const checkpoint::StepPlace& place
     checkpoint::Manifest manifest = open_step(env_, place);
     pass(checkpoint::KillPoint::kLoadOpened);
     out.outcome = Attempt::Outcome::kRefused;
-    out.loaded = facts_of(manifest, place.folder);
+    out.loaded = facts_of(manifest, place.folder, training_);
     if (!options.tag.empty() && options.tag != out.loaded.tag) {
       out.outcome = Attempt::Outcome::kPassedBy;
       return out;
@@ -419,7 +504,9 @@ void Checkpoints::read_all(checkpoint::StepReader& reader) {
     const std::string name = random_name(where, is_mine ? rank : 0);
     if (has(manifest, name)) training_.set_random_state(where, read_whole(reader, name, at::kByte), is_mine);
   }
-  training_.set_saved_numbers(section(manifest, kNumbersSection));
+  const SavedNumbers saved = read_numbers(section(manifest, kNumbersSection));
+  training_.set_saved_numbers(saved);
+  read_gradients(reader, saved, training_);
 }
 
 // What one rank cannot read no rank goes on from.
@@ -447,16 +534,72 @@ bool Checkpoints::all_loaded(const Attempt& mine, std::optional<LoadedCheckpoint
   return true;
 }
 
-std::optional<LoadedCheckpoint> Checkpoints::load(const std::string& folder, const LoadCheckpointOptions& options) {
+// Which tensors besides parameters and optimizer state a rank reads.
+bool Checkpoints::reads(const checkpoint::Manifest& manifest, const std::string& name) const {
+  const int rank = training_.world().rank, world = training_.world().size;
+  const auto begins = [&](std::string_view prefix) { return name.starts_with(prefix); };
+  if (begins(kCounterPrefix) || begins(kBufferPrefix) || begins(kGradPrefix)) return true;
+  if (begins(own_buffer_name(rank, "")) || name == user_state_name(rank, world)) return true;
+  if (begins("own_grad/")) return manifest.world != world || begins(own_grad_name(rank, ""));
+  for (const std::string& where : training_.random_kinds()) {
+    if (name == random_name(where, rank) || name == random_name(where, 0)) return true;
+  }
+  return false;
+}
+
+std::set<std::string> Checkpoints::files_needed(const checkpoint::Manifest& manifest) {
+  std::set<std::string> out;
+  try {
+    check_fits(manifest, "");
+  } catch (const Error&) {
+    return out;  // it will be refused
+  }
+  const checkpoint::StepReader reader(env_, "", manifest);
+  const auto add = [&](const std::string& name, uint64_t begin, uint64_t end) {
+    for (const auto& read : reader.plan_reads(name, begin, end)) out.insert(read.file);
+  };
+  for (const auto& slice : training_.state_slices(StateOf::kOwn)) {
+    const auto begin = static_cast<uint64_t>(slice.begin);
+    add(slice.tensor, begin, begin + static_cast<uint64_t>(slice.values.numel()));
+  }
+  for (const auto& [name, tensor] : manifest.tensors) {
+    if (reads(manifest, name)) add(name, 0, numel_of(tensor));
+  }
+  return out;
+}
+
+Checkpoints::Attempt Checkpoints::bring_and_load(checkpoint::StepPlace place, const LoadCheckpointOptions& options) {
+  if (spread_) {
+    const std::string name = place.folder.substr(place.folder.rfind('/') + 1);
+    const auto found = spread_->bring(*training_.world().group, name,
+                                      [this](const checkpoint::Manifest& manifest) { return files_needed(manifest); });
+    if (found.missing) return {.outcome = Attempt::Outcome::kDamaged, .text = pack(*found.missing)};
+    place.folder = found.folder;
+  }
+  Attempt out = try_to_load(place, options);
+  out.loaded.is_copy = use_.is_copy;
+  return out;
+}
+
+std::optional<LoadedCheckpoint> Checkpoints::load(const std::string& folder, const LoadCheckpointOptions& options,
+                                                  const Copies& copies) {
   const Stopwatch watch;
   finish_previous();
   training_.before_load();
-  const auto places = places_in(folder);
+  const auto places = folder.empty() ? std::vector<checkpoint::StepPlace>() : places_in(folder);
+  std::vector<std::pair<Checkpoints*, checkpoint::StepPlace>> candidates;
+  if (copies.store != nullptr) {
+    copies.store->finish_previous();
+    for (const auto& place : copies.store->places_in(copies.folder)) {
+      if (places.empty() || place.step >= places.front().step) candidates.emplace_back(copies.store, place);
+    }
+  }
+  for (const auto& place : places) candidates.emplace_back(this, place);
   std::optional<LoadedCheckpoint> loaded;
   std::vector<std::string> passed_over;
   try {
-    for (const auto& place : places) {
-      if (all_loaded(try_to_load(place, options), loaded, passed_over)) break;
+    for (const auto& [store, place] : candidates) {
+      if (all_loaded(store->bring_and_load(place, options), loaded, passed_over)) break;
     }
   } catch (const Error&) {  // refused before anything was read, on all ranks
     training_.after_load(passed_over.empty());
@@ -467,6 +610,10 @@ std::optional<LoadedCheckpoint> Checkpoints::load(const std::string& folder, con
   totals_.load_s = watch.elapsed_s();
   if (loaded) {
     loaded->passed_over = std::move(passed_over);
+    if (loaded->micro_steps_dropped > 0 && training_.world().rank == 0) {
+      log_warn("the step that was under way begins anew: ", loaded->micro_steps_dropped,
+               " micro-steps of it were done, which is no whole number with this gradient_accumulation_steps");
+    }
   } else if (!passed_over.empty()) {
     throw Error(ErrorKind::kInput, {.title = "none of the checkpoints is intact",
                                     .what = join(passed_over, "\n"),

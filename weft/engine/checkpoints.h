@@ -2,16 +2,18 @@
 // the newest step that is whole.
 //
 // One save at a time: the next one waits for it. Ranks meet at the beginning of a save (sizes, problems), in wait() and in load(); the
-// writing itself meets in the folder (checkpoint/save_step.h).
+// writing itself meets in the folder (checkpoint/save_step.h), or where hosts have folders of their own in a group of its own
+// (spread_store.h).
 //
 // Ownership: belongs to a Training and looks at it only inside save() and load(); owns a copy of its state on the host, and on
-// rank 0 the store's lock, once it is open. Threads: one at a time, and one of its own that writes. Failure: what stops a
+// the first rank of a folder its lock, once it is open. Threads: one at a time, and one of its own that writes. Failure: what stops a
 // save from beginning is thrown, on all ranks; what goes wrong behind it is logged, counted and thrown by wait(). PeerLost.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,14 +25,21 @@
 #include "weft/checkpoint/store.h"
 #include "weft/checkpoint/store_lock.h"
 #include "weft/engine/checkpointing.h"
+#include "weft/engine/spread_store.h"
 
 namespace weft::engine {
 
 class Training;
 
+struct StoreUse {
+  bool is_spread = false;            // hosts have folders of their own
+  Passing passing = Passing::kNone;  // with is_spread
+  bool is_copy = false;              // in memory, for the next attempt of this run
+};
+
 class Checkpoints {
  public:
-  Checkpoints(Training& training, Env& env);
+  Checkpoints(Training& training, Env& env, const StoreUse& use = {});
   // Waits for the save under way; where an error ended the training, others have a moment to come with their part.
   ~Checkpoints();
   Checkpoints(const Checkpoints&) = delete;
@@ -41,7 +50,15 @@ class Checkpoints {
   SaveReport save(const std::string& folder, const SaveOptions& options);
   // Until the save under way has ended on all ranks; throws on all if it failed on one.
   void wait();
-  std::optional<LoadedCheckpoint> load(const std::string& folder, const LoadCheckpointOptions& options);
+  // "": nothing. `copies`: steps in their folder that are as new or newer are tried first.
+  struct Copies {
+    Checkpoints* store = nullptr;
+    std::string folder = {};
+  };
+  std::optional<LoadedCheckpoint> load(const std::string& folder, const LoadCheckpointOptions& options,
+                                       const Copies& copies);
+  // Until the save under way has ended on this rank; how long that took, in seconds.
+  double finish_previous();
   // The other ranks may not come any more.
   void hurry() { hurry_ = true; }
 
@@ -54,22 +71,33 @@ class Checkpoints {
   void share_problem(const std::optional<Error>& problem);
   std::optional<Error> lock_problem(const std::string& folder);
   std::optional<Error> sharing_problem(const std::string& folder);
-  double finish_previous();
+  void look_at(const std::string& folder);
+  bool leads() const;
+  std::optional<Error> room_problem(const std::string& folder, const std::vector<Start>& all, uint64_t spare) const;
   Start prepare(const std::string& folder);
+  void add_gradients();
   std::vector<Start> meet(const Start& mine, const std::optional<Error>& problem);
   void add_buffers(const std::vector<Start>& all);
   checkpoint::Manifest head_of(const SaveOptions& options) const;
   void begin_writing(const std::string& folder, checkpoint::SaveRequest request);
 
   std::vector<checkpoint::StepPlace> places_in(const std::string& folder);
+  std::vector<checkpoint::StepPlace> spread_places();
   void check_fits(const checkpoint::Manifest& manifest, const std::string& folder);
   Attempt try_to_load(const checkpoint::StepPlace& place, const LoadCheckpointOptions& options);
+  Attempt bring_and_load(checkpoint::StepPlace place, const LoadCheckpointOptions& options);
+  bool reads(const checkpoint::Manifest& manifest, const std::string& name) const;
+  std::set<std::string> files_needed(const checkpoint::Manifest& manifest);
   void read_all(checkpoint::StepReader& reader);
   bool all_loaded(const Attempt& mine, std::optional<LoadedCheckpoint>& loaded, std::vector<std::string>& passed_over);
 
   Training& training_;
   Env& env_;
+  const StoreUse use_;
   std::optional<checkpoint::StoreLock> lock_;
+  std::optional<SpreadStore> spread_;    // where ranks do not all see one folder
+  std::string spread_folder_;            // that they were asked about
+  std::shared_ptr<comm::Group> behind_;  // of the thread that writes, where it is spread
   std::string open_folder_;
   std::vector<checkpoint::LiveSlice> slices_;  // while a save begins
   checkpoint::HostCopy copy_;

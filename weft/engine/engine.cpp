@@ -47,12 +47,13 @@ void Engine::set_optimizer_state(const engine::NamedTensors& state) { it_->set_o
 SaveReport Engine::save_checkpoint(const std::string& folder, const SaveOptions& options) {
   return it_->checkpoints().save(folder, options);
 }
+void Engine::keep_copy(const SaveOptions& options) { it_->keep_copy(options); }
 void Engine::open_checkpoints(const std::string& folder) { it_->checkpoints().open(folder); }
-void Engine::wait_for_checkpoint() { it_->checkpoints().wait(); }
-CheckpointTotals Engine::checkpoint_totals() const { return it_->checkpoints().totals(); }
+void Engine::wait_for_checkpoint() { it_->wait_for_saves(); }
+CheckpointTotals Engine::checkpoint_totals() const { return it_->save_totals(); }
 std::optional<LoadedCheckpoint> Engine::load_checkpoint(const std::string& folder,
                                                         const LoadCheckpointOptions& options) {
-  return it_->checkpoints().load(folder, options);
+  return it_->load(folder, options);
 }
 
 at::Tensor Engine::full_param(const at::Tensor& parameter) { return it_->full_param(parameter); }

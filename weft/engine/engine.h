@@ -188,9 +188,9 @@ class Engine {
   bool save_16bit_model(const std::string& folder, const SaveModelOptions& options = {});
 
   // Saves the training as step global_steps() of the store in `folder`: parameters, optimizer, buffers, random numbers, schedule, loss
-  // scale. All ranks call it, after a step() that updated. Returns when the state is copied; what is then written may fail, which
-  // the log and wait_for_checkpoint() say, and which leaves older steps as they are. Throws, on all ranks, where a save
-  // cannot begin: no room, a folder that another run writes to.
+  // scale; before the accumulation boundary also the gradients so far. All ranks call it, after a step(). Returns when the state is
+  // copied; what is then written may fail, which the log and wait_for_checkpoint() say, and which leaves older steps as they are.
+  // Throws, on all ranks, where a save cannot begin: no room, a folder that another run writes to.
   SaveReport save_checkpoint(const std::string& folder, const SaveOptions& options = {});
   // Takes the store for this run before the first save does, so that a folder that cannot be written to, that another run has, or that
   // not all ranks see is known before hours have gone into it. All ranks call it.
@@ -198,9 +198,14 @@ class Engine {
   // Until the save under way is committed; throws on all ranks if it was not. All ranks call it.
   void wait_for_checkpoint();
   CheckpointTotals checkpoint_totals() const;
+  // With "weft": {"buddy": true}, under `weft run --restarts K --resume`: as save_checkpoint(), into memory that outlives the ranks, every
+  // "buddy_every_steps" steps; else nothing. All ranks call it, after every step() that updated. Of the options: tag, client_state,
+  // metrics and data. A copy that fails is said in the log, and the one before it stays.
+  void keep_copy(const SaveOptions& options = {});
   // Takes the newest step that is whole, whatever ranks, stage and buckets saved it, each rank reading only what it needs. A damaged one
   // is named in the log, and the one before it is taken. Nothing where there is no step. All ranks call it. Throws where a
-  // step is of another model, and where there are steps and none is whole; after the latter the engine is dead.
+  // step is of another model, and where there are steps and none is whole; after the latter the engine is dead. Where keep_copy() has left
+  // a newer step in memory, or one as new, that is taken instead. "" as the folder: only what is in memory.
   std::optional<LoadedCheckpoint> load_checkpoint(const std::string& folder, const LoadCheckpointOptions& options = {});
 
  private:

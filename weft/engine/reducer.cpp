@@ -226,6 +226,11 @@ void Reducer::forget() {
   has_sum_.assign(has_sum_.size(), false);
 }
 
+void Reducer::go_on_from_results() {
+  WEFT_CHECK(settings_.add_up);
+  has_sum_.assign(has_sum_.size(), true);
+}
+
 // What of a bucket holds the result.
 at::Tensor Reducer::reduced(const at::Tensor& bucket) const {
   return settings_.scatter ? memory::slice_of(bucket, group_.rank(), group_.world()) : bucket;

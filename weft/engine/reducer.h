@@ -78,8 +78,12 @@ class Reducer {
   void settle(int bucket);
   const at::Tensor& result(int bucket) const { return results_[static_cast<size_t>(bucket)]; }
   bool adds_up() const { return settings_.add_up; }
+  // Whether gradients of this rank lie in the buckets between backwards, or where autograd keeps them.
+  bool keeps_in_buckets() const { return settings_.contiguous; }
   // Drops what has been added up; the next result is the first of its sum.
   void forget();
+  // Results hold sums that were put there from elsewhere; the next backward is added to them. Requires: it adds up.
+  void go_on_from_results();
   // Gradients come as often in each backward as they did in the last one.
   void expect_as_logged();
   // Backward has thrown. Whether collectives are under way that peers will miss.

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <map>
+#include <optional>
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
@@ -44,8 +45,9 @@ Lines lines_of(std::string_view text) {
   return out;
 }
 
-int64_t whole(const Lines& lines, std::string_view name) {
+int64_t whole(const Lines& lines, std::string_view name, std::optional<int64_t> absent = std::nullopt) {
   const auto found = lines.find(name);
+  if (found == lines.end() && absent) return *absent;
   if (found == lines.end() || found->second.size() != 1) refuse(cat("no '", name, "'"));
   return number_in<int64_t>(found->second[0]);
 }
@@ -67,17 +69,29 @@ std::string line_of(std::string_view name, const std::vector<double>& numbers) {
 }  // namespace
 
 std::string to_text(const SavedNumbers& numbers) {
-  return cat("global_steps ", numbers.global_steps, "\nmicro_steps ", numbers.micro_steps, "\nskipped_steps ",
-             numbers.skipped_steps, "\n", line_of("lrs", numbers.lrs), line_of("base_lrs", numbers.base_lrs));
+  std::string out =
+      cat("global_steps ", numbers.global_steps, "\nmicro_steps ", numbers.micro_steps, "\nskipped_steps ",
+          numbers.skipped_steps, "\n", line_of("lrs", numbers.lrs), line_of("base_lrs", numbers.base_lrs));
+  if (numbers.in_step == 0) return out;
+  return out + cat("in_step ", numbers.in_step, "\naccumulation_steps ", numbers.accumulation_steps, "\nmicro_batch ",
+                   numbers.micro_batch, "\n", line_of("loss_scale", {numbers.loss_scale}));
 }
 
 SavedNumbers read_numbers(std::string_view text) {
   const Lines lines = lines_of(text);
-  return {.global_steps = whole(lines, "global_steps"),
-          .micro_steps = whole(lines, "micro_steps"),
-          .skipped_steps = whole(lines, "skipped_steps"),
-          .lrs = several(lines, "lrs"),
-          .base_lrs = several(lines, "base_lrs")};
+  const std::vector<double> scale = several(lines, "loss_scale");
+  SavedNumbers out{.global_steps = whole(lines, "global_steps"),
+                   .micro_steps = whole(lines, "micro_steps"),
+                   .skipped_steps = whole(lines, "skipped_steps"),
+                   .lrs = several(lines, "lrs"),
+                   .base_lrs = several(lines, "base_lrs"),
+                   .in_step = whole(lines, "in_step", 0),
+                   .accumulation_steps = whole(lines, "accumulation_steps", 1),
+                   .micro_batch = whole(lines, "micro_batch", 1),
+                   .loss_scale = scale.empty() ? 1 : scale[0]};
+  if (out.in_step < 0 || out.accumulation_steps < 1 || out.micro_batch < 1 || out.loss_scale <= 0)
+    refuse(cat("micro-step ", out.in_step, " of ", out.accumulation_steps));
+  return out;
 }
 
 std::string to_text(const data::SamplerState& state) {

@@ -19,6 +19,10 @@ struct SavedNumbers {
   int64_t global_steps = 0, micro_steps = 0, skipped_steps = 0;
   std::vector<double> lrs = {};       // by parameter group, as they were
   std::vector<double> base_lrs = {};  // and as the config had them
+  // Of a step under way, and in the text only then: how many micro-steps of it are done, of how many; samples of one, on one rank;
+  // and what losses were multiplied by.
+  int64_t in_step = 0, accumulation_steps = 1, micro_batch = 1;
+  double loss_scale = 1;
   bool operator==(const SavedNumbers&) const = default;
 };
 

@@ -15,9 +15,13 @@ inline constexpr std::string_view kParamPrefix = "param/";      // param/NAME, i
 inline constexpr std::string_view kOptimPrefix = "optim/";      // optim/exp_avg/NAME
 inline constexpr std::string_view kBufferPrefix = "buffer/";    // buffer/NAME, that of rank 0
 inline constexpr std::string_view kCounterPrefix = "counter/";  // counter/step, counter/loss_scale
+// Of a step under way: grad/NAME, what all ranks have added up of it.
+inline constexpr std::string_view kGradPrefix = "grad/";
 
 // Of ranks whose buffers are not rank 0's.
 inline std::string own_buffer_name(int rank, const std::string& name) { return cat("own_buffer/", rank, "/", name); }
+// Of a step under way: what one rank has added up and not yet reduced.
+inline std::string own_grad_name(int rank, const std::string& name) { return cat("own_grad/", rank, "/", name); }
 inline std::string random_name(const std::string& where, int rank) { return cat("random/", where, "/", rank); }
 inline std::string user_state_name(int rank, int world) { return cat("user_optimizer.rank_", rank, "_of_", world); }
 

@@ -75,7 +75,8 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
       groups_(std::move(options.groups)),
       device_(device_of(model_)),
       updater_(config_, std::move(options.optimizer)),
-      checkpoints_(*this, Env::posix()) {
+      copies_(*this, Env::posix(), {.is_spread = true, .passing = Passing::kNext, .is_copy = true}),
+      checkpoints_(*this, Env::posix(), {.is_spread = config_.checkpoint.use_node_local_storage}) {
   check_supported(config_);
   const plan::ParameterTable table = table_of(model_);
   check_types(table, config_);
@@ -108,7 +109,9 @@ void Training::watch_gradients() {
 }
 
 Training::~Training() {
-  if (!dead_.empty()) checkpoints_.hurry();
+  if (dead_.empty()) return;
+  checkpoints_.hurry();
+  copies_.hurry();
 }
 
 ParameterGroups Training::sorted_groups() const {
@@ -384,22 +387,20 @@ void Training::backward(const at::Tensor& loss) {
   check_model();
   if (residents_ && !learnt_) learnt_ = each_comes_once(loss);
   const Span span({.name = "backward", .category = SpanCategory::kBackward});
+  const bool has_sums = has_reduced_;
   run_backward(loss);
   has_gradients_ = true;
   has_reduced_ = has_reduced_ || reduces();
   if (!reduces() || !is_learning()) return;
-  if (learnt_) {
-    tune_buckets();
-  } else {
-    learn_order();
-  }
+  // Sums of this step have their places already: they stay, and what was to be decided is in the next one.
+  if (!has_sums) decide_buckets();
   // What waited for the decision goes now.
   reducer_->begin({.reduce = true, .learning = true});
   reducer_->end_backward();
 }
 
 at::Tensor Training::scaled(const at::Tensor& loss) const {
-  const auto parts = config_.managed_gradient_accumulation ? config_.gradient_accumulation_steps : 1;
+  const int64_t parts = accumulation_steps();
   const at::Tensor part = parts == 1 ? loss : loss / static_cast<double>(parts);
   const double scale = updater_.loss_scale();
   return scale == 1 ? part : part.to(at::kFloat) * scale;
@@ -420,6 +421,8 @@ void Training::run_backward(const at::Tensor& loss) {
     throw;
   }
 }
+
+void Training::decide_buckets() { learnt_ ? tune_buckets() : learn_order(); }
 
 // All ranks come here together, at the end of the first backward that reduces.
 void Training::learn_order() {

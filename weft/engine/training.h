@@ -22,6 +22,7 @@
 #include "weft/engine/live_engines.h"
 #include "weft/engine/reducer.h"
 #include "weft/engine/residents.h"
+#include "weft/engine/saved_numbers.h"
 #include "weft/engine/updater.h"
 #include "weft/memory/flat_buckets.h"
 #include "weft/plan/agreement.h"
@@ -100,7 +101,18 @@ class Training {
   // `is_mine`: or of another rank, to begin from with numbers of this rank's own.
   void set_random_state(const std::string& where, const at::Tensor& state, bool is_mine);
   std::string saved_numbers();
-  void set_saved_numbers(const std::string& text);
+  void set_saved_numbers(const SavedNumbers& numbers);
+  // Gradients of a step under way: in training_gradients.cpp. What all ranks have added up, live; empty where nothing is.
+  std::vector<checkpoint::LiveSlice> summed_gradients(StateOf of);
+  // What this rank has added up alone, whole and dense, by the parameter's name; those that came.
+  NamedTensors local_gradients() const;
+  // How many micro-steps of a step that was saved under way are done here: the same part of it; 0 where that is no whole number.
+  int64_t done_here(const SavedNumbers& saved) const;
+  bool adds_up() const { return reducer_->adds_up(); }
+  // Puts them in their place, where none are yet. The first returns the place of this rank's sums, to be filled. Requires: adds_up().
+  std::vector<checkpoint::LiveSlice> take_summed_gradients();
+  void set_local_gradient(int number, const at::Tensor& value);
+  void set_done(int64_t num_micro_steps) { in_step_ = num_micro_steps; }
   plan::Description description() const;
   bool has_user_optimizer() const { return has_user_optimizer_; }
   // Collectives, around reading or writing those tensors.
@@ -108,6 +120,11 @@ class Training {
   void before_load();
   void after_load(bool is_whole);
   Checkpoints& checkpoints() { return checkpoints_; }
+  // With the copies in memory: in training_copies.cpp.
+  void keep_copy(const SaveOptions& options);
+  std::optional<LoadedCheckpoint> load(const std::string& folder, const LoadCheckpointOptions& options);
+  void wait_for_saves();
+  CheckpointTotals save_totals() const;
 
  private:
   // One parameter that guards stand around.
@@ -120,6 +137,10 @@ class Training {
   // Whether ranks own slices of the optimizer's state.
   bool is_sharded() const { return stage() >= 1; }
   comm::Group* sharers() const { return is_sharded() ? world_.group.get() : nullptr; }
+  // As the user asked for.
+  int64_t accumulation_steps() const {
+    return config_.managed_gradient_accumulation ? config_.gradient_accumulation_steps : 1;
+  }
   // Whether this backward's gradients are reduced.
   bool reduces() const;
   at::Tensor own_part(const at::Tensor& bucket) const;
@@ -147,6 +168,7 @@ class Training {
   std::vector<plan::SharedSetting> what_must_agree() const;
   void run_backward(const at::Tensor& loss);
   at::Tensor scaled(const at::Tensor& loss) const;
+  void decide_buckets();
   void learn_order();
   void tune_buckets();
   // A backward whose gradients wait for what is decided after it.
@@ -224,7 +246,10 @@ class Training {
   std::string dead_;              // why; "": alive
   std::optional<Listed> listed_;  // once it is ready
   const std::shared_ptr<const int> life_ = std::make_shared<const int>(0);
-  Checkpoints checkpoints_;  // last: its save ends before the rest goes
+  // Where the launcher keeps copies for the next attempt; "" where nobody does. Asked once, by all ranks.
+  const std::string& copies_folder();
+  std::optional<std::string> copies_folder_;
+  Checkpoints copies_, checkpoints_;  // last: their saves end before the rest goes
 };
 
 }  // namespace weft::engine

@@ -155,14 +155,17 @@ std::string Training::saved_numbers() {
                               .micro_steps = micro_steps_,
                               .skipped_steps = updater_.num_skipped(),
                               .lrs = updater_.lrs(),
-                              .base_lrs = base_lrs_of(sorted_groups())});
+                              .base_lrs = base_lrs_of(sorted_groups()),
+                              .in_step = in_step_,
+                              .accumulation_steps = accumulation_steps(),
+                              .micro_batch = config_.train_micro_batch_size_per_gpu,
+                              .loss_scale = updater_.loss_scale()});
 }
 
 // A rate that was set by hand goes on; one that the config has anew counts.
-void Training::set_saved_numbers(const std::string& text) {
-  const SavedNumbers numbers = read_numbers(text);
+void Training::set_saved_numbers(const SavedNumbers& numbers) {
   global_steps_ = numbers.global_steps;
-  micro_steps_ = numbers.micro_steps;
+  micro_steps_ = numbers.micro_steps - numbers.in_step + done_here(numbers);
   updater_.set_num_skipped(numbers.skipped_steps);
   if (numbers.base_lrs == base_lrs_of(sorted_groups()) && numbers.lrs.size() == updater_.lrs().size()) {
     updater_.set_lrs(numbers.lrs);
@@ -177,11 +180,12 @@ plan::Description Training::description() const { return describe(*plan_, what_m
 
 void Training::before_save() {
   check_alive();
-  if (in_step_ > 0 || has_gradients_) {
-    misuse("save_checkpoint() in the middle of a step",
-           "call it after a step() that updates: gradients are not part of a checkpoint");
+  if (has_gradients_) {
+    misuse("save_checkpoint() between backward() and step()",
+           "call step() first: before the accumulation boundary it only counts");
   }
   if (!guarded_.empty()) misuse("save_checkpoint() inside a GatheredParameters", "let the guard end first");
+  reducer_->wait();  // what an earlier micro-step has sent
   gathering_->wait();
   if (residents_) residents_->take_written();
 }

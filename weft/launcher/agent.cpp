@@ -9,6 +9,7 @@
 #include "weft/base/text.h"
 #include "weft/launcher/agent_link.h"
 #include "weft/launcher/attempt.h"
+#include "weft/launcher/copies_folder.h"
 #include "weft/launcher/descendants.h"
 #include "weft/launcher/port.h"
 #include "weft/launcher/preflight.h"
@@ -50,15 +51,26 @@ void enter(const AgentJob& job) {
                                   .fix = "start the run in a folder that all hosts have"});
 }
 
+// Copies in memory are for the attempt that follows. One that somebody else gives up leaves them to the next launcher here.
+void forget_copies(const AgentJob& job, const AgentReport& report, const AgentLink& link) {
+  const bool has_ended_well = !report.failure && !report.interrupted_by;
+  if (has_ended_well || link.is_last() || job.attempt >= job.launch.max_restarts)
+    remove_copies(copies_folder(job.launch));
+}
+
 AgentReport run_job(const AgentJob& job, AgentLink& link, SignalWatch& signals) {
   enter(job);
   check_launch(job.launch);
+  remove_stale_copies();
+  if (job.attempt == 0) remove_copies(copies_folder(job.launch));
   Attempt attempt(job.launch, job.attempt, job.launch.master_port.value(), signals, &link);
   attempt.run();
-  return {.ranks = attempt.ends(),
-          .failure = attempt.failure(),
-          .interrupted_by = attempt.interrupted_by(),
-          .heard_nothing = link.gone()};
+  AgentReport report{.ranks = attempt.ends(),
+                     .failure = attempt.failure(),
+                     .interrupted_by = attempt.interrupted_by(),
+                     .heard_nothing = link.gone()};
+  forget_copies(job, report, link);
+  return report;
 }
 
 }  // namespace

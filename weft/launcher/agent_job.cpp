@@ -70,7 +70,8 @@ Json packed(const LaunchSpec& spec) {
           {"log_dir", packed(spec.log_dir)},
           {"threads", packed(spec.threads)},
           {"bind_cores", spec.bind_cores},
-          {"run_id", packed(spec.run_id)}};
+          {"run_id", packed(spec.run_id)},
+          {"host_name", packed(spec.host_name)}};
 }
 
 LaunchSpec launch_of(const Json& value) {
@@ -89,6 +90,7 @@ LaunchSpec launch_of(const Json& value) {
           .threads = optional_of(value.at("threads")),
           .bind_cores = value.at("bind_cores"),
           .run_id = text_of(value.at("run_id")),
+          .host_name = text_of(value.at("host_name")),
           .is_agent = true};
 }
 

@@ -20,7 +20,8 @@ TEST(AgentJob, ArrivesAsItWas) {
                                 .log_dir = "l\xff",
                                 .threads = 7,
                                 .bind_cores = true,
-                                .run_id = "r"},
+                                .run_id = "r",
+                                .host_name = "h\xff"},
                      .attempt = 2,
                      .cwd = "/a b",
                      .env = {{"NCCL_DEBUG", "INFO"}, {"X", "\xff\n"}}};
@@ -38,6 +39,7 @@ TEST(AgentJob, ArrivesAsItWas) {
   EXPECT_EQ(got.launch.grace, job.launch.grace);
   EXPECT_EQ(got.launch.log_dir, job.launch.log_dir);
   EXPECT_EQ(got.launch.threads, 7);
+  EXPECT_EQ(got.launch.host_name, job.launch.host_name);
   EXPECT_TRUE(got.launch.bind_cores);
   EXPECT_TRUE(got.launch.is_agent);
   EXPECT_EQ(got.launch.run_id, "r");

@@ -26,6 +26,7 @@ void AgentLink::read_some(Orders& orders) {
   reader_.feed({buffer.data(), static_cast<size_t>(got)}, [&](const Frame& frame) {
     if (frame.kind == FrameKind::kJob) orders.job = job_of_bytes(frame.bytes);
     if (frame.kind == FrameKind::kSignal) orders.signals.push_back(frame.number);
+    is_last_ = is_last_ || (frame.kind == FrameKind::kSignal && frame.bytes == kLastWord);
     orders.kill = orders.kill || frame.kind == FrameKind::kKill;
     if (frame.kind == FrameKind::kBeat) ++orders.num_beats;
   });

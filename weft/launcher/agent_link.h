@@ -37,6 +37,8 @@ class AgentLink {
   Orders take(const pollfd& polled);
 
   bool gone() const { return gone_; }
+  // Somebody wants the run to end, and not only this attempt.
+  bool is_last() const { return gone_ || is_last_; }
 
  private:
   void read_some(Orders& orders);
@@ -44,7 +46,7 @@ class AgentLink {
   const int fd_;
   FrameReader reader_{false};
   Deadline silence_ = Deadline::after(kSilenceSeconds);
-  bool gone_ = false;
+  bool gone_ = false, is_last_ = false;
 };
 
 }  // namespace weft::launcher

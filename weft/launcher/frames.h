@@ -19,9 +19,10 @@ namespace weft::launcher {
 
 enum class FrameKind : char {
   // To the agent.
-  kJob = 'j',     // what to start, see agent_job.h
-  kSignal = 's',  // number: the signal that asks its ranks to end; nothing when they were asked already
-  kKill = 'k',    // do not wait for them any longer
+  kJob = 'j',  // what to start, see agent_job.h
+  kSignal =
+      's',  // number: the signal that asks its ranks to end; nothing when they were asked already; bytes: see kLastWord
+  kKill = 'k',  // do not wait for them any longer
   // To the one who started it.
   kHello = 'h',    // number: a port that is free there; bytes: its version
   kOutput = 'o',   // number: the rank that printed the bytes
@@ -40,7 +41,10 @@ struct Frame {
 };
 
 // Changes whenever a frame changes its meaning: two versions that would misunderstand each other do not start to talk.
-inline constexpr int kProtocol = 1;
+inline constexpr int kProtocol = 2;
+
+// With kSignal: no attempt follows this one.
+inline constexpr std::string_view kLastWord = "last";
 
 // The first bytes of the agent's stream.
 std::string stream_start();

@@ -151,6 +151,7 @@ void HostsAttempt::start_ranks() {
   for (size_t i = 0; i < places_.size(); ++i) {
     job.launch.host_rank = static_cast<int>(i);
     job.launch.num_local = spec_.hosts[i].num_ranks;
+    job.launch.host_name = spec_.hosts[i].name;
     places_[i].host.send({.kind = FrameKind::kJob, .bytes = bytes_of_job(job)});
   }
 }
@@ -202,7 +203,9 @@ void HostsAttempt::ask_to_end(int signal) {
   deadline_ = Deadline::after(!facts_.started ? kCloseSeconds : hurry_ ? kHurrySeconds : grace_s + kReportSeconds);
   for (auto& place : places_) {
     if (facts_.started && place.is_open()) {
-      place.host.send({.kind = hurry_ ? FrameKind::kKill : FrameKind::kSignal, .number = signal});
+      place.host.send({.kind = hurry_ ? FrameKind::kKill : FrameKind::kSignal,
+                       .number = signal,
+                       .bytes = facts_.interrupted_by ? kLastWord : ""});
     }
     // No agent there has ranks: one that is idle goes when its input ends, and an ssh that connects has nothing to lose.
     if (!facts_.started && place.host.is_ready()) place.host.hang_up();

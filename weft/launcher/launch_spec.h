@@ -28,7 +28,8 @@ struct LaunchSpec {
   bool prefix = true;
   std::optional<int> threads = {};  // OMP_NUM_THREADS
   bool bind_cores = false;
-  std::string run_id = {};  // one name for all attempts; the same on all hosts
+  std::string run_id = {};     // one name for all attempts; the same on all hosts
+  std::string host_name = {};  // as --hosts names it; "": nobody did
 
   // We start these ranks for a `weft run` on another host: what they print goes there, and standard input is its voice.
   bool is_agent = false;

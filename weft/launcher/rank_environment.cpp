@@ -8,6 +8,7 @@
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/launcher/copies_folder.h"
 
 namespace weft::launcher {
 namespace {
@@ -30,6 +31,8 @@ void add_attempt(Variables& out, const LaunchSpec& spec, int attempt) {
   out["TORCHELASTIC_MAX_RESTARTS"] = cat(spec.max_restarts);
   // An outer run's word is not about this one.
   out["WEFT_RESUME"] = spec.resume && attempt > 0 ? std::optional<std::string>("1") : std::nullopt;
+  const std::string copies = copies_folder(spec);
+  out["WEFT_BUDDY_DIR"] = copies.empty() ? std::nullopt : std::optional(copies);
   out["TORCHELASTIC_RUN_ID"] = out["WEFT_RUN_ID"] = spec.run_id;
   // Left over from an outer torchrun it would tell rank 0 not to open the store, and all ranks would wait for ever.
   out["TORCHELASTIC_USE_AGENT_STORE"] = std::nullopt;

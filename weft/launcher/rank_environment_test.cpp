@@ -30,6 +30,7 @@ TEST_F(RankEnvironment, IsThatOfTorchrun) {
                             {"MASTER_ADDR", "127.0.0.1"},
                             {"WEFT_RUN_ID", "r"},
                             {"WEFT_RESUME", std::nullopt},
+                            {"WEFT_BUDDY_DIR", std::nullopt},
                             {"ROLE_NAME", "default"},
                             {"TORCHELASTIC_RUN_ID", "r"},
                             {"TORCHELASTIC_RESTART_COUNT", "1"},

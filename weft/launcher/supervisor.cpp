@@ -2,6 +2,7 @@
 
 #include "weft/base/log.h"
 #include "weft/launcher/attempt.h"
+#include "weft/launcher/copies_folder.h"
 #include "weft/launcher/descendants.h"
 #include "weft/launcher/port.h"
 #include "weft/launcher/preflight.h"
@@ -37,6 +38,7 @@ Outcome run_attempt(const LaunchSpec& spec, int number, SignalWatch& signals) {
 RunResult supervise(const LaunchSpec& spec) {
   check_launch(spec);
   warn_of_outer_launcher(spec);
+  const CopiesFolder copies(spec);
   SignalWatch signals;
   const Subreaper subreaper;
   const auto result = run_with_restarts(spec, signals, [&](int number) { return run_attempt(spec, number, signals); });

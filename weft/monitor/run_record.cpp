@@ -43,7 +43,9 @@ Json checkpoints_of(const CheckpointFacts& it) {
           {"longest_stop_ms", it.longest_stop_ms},
           {"waited_ms", it.waited_ms},
           {"write_ms", it.write_ms},
-          {"load_ms", it.load_ms}};
+          {"load_ms", it.load_ms},
+          {"num_copies", it.num_copies},
+          {"copy_stopped_ms", it.copy_stopped_ms}};
 }
 
 Json buckets_of(const BucketFacts& buckets) {

@@ -28,6 +28,8 @@ struct CheckpointFacts {
   double waited_ms = 0;                        // of that, for the save before
   double write_ms = 0;                         // behind it
   double load_ms = 0;                          // that loading took, before the first step; 0: nothing was loaded
+  int64_t num_copies = 0;                      // in memory
+  double copy_stopped_ms = 0;                  // that training stood still for them
 };
 
 // Fixed when the run starts, except where a comment says otherwise. All in bytes where the name says so.

@@ -37,6 +37,7 @@ config::Resolved train_config(const TrainOptions& o, int world_size) {
                          {"gradient_accumulation_steps", config::int_fact(o.accumulation, "--accumulation")}};
   auto reading = config::read_config(document_of(o), std::move(facts));
   config::require_usable(reading);
+  if (o.save_local) reading.resolved.checkpoint.use_node_local_storage = true;
   return std::move(reading.resolved);
 }
 

@@ -70,6 +70,7 @@ void add_file_flags(CLI::App& app, TrainOptions& o, std::string& export_max_file
   auto* save = app.add_option("--save", o.save_folder, "save the training state in this folder")->type_name("DIR");
   add_int(app, "--save-every", o.save_every, 0, int64_t{1} << 40, "save each N steps as well as at the end")
       ->needs(save);
+  app.add_flag("--save-local", o.save_local, "each host has a folder of its own there")->needs(save);
   auto* last =
       add_int(app, "--keep-last", o.keep_last, 0, 1 << 30, "keep the newest K saves; 0: all of them")->needs(save);
   add_int(app, "--keep-every", o.keep_every, 0, int64_t{1} << 40, "and those of every Nth step")->needs(last);

@@ -40,10 +40,11 @@ struct TrainOptions {
   std::string export_path;                    // safetensors of the final weights
   uint64_t export_max_bytes = 5'000'000'000;  // in one file, where that is a folder
   std::string save_folder;
-  int64_t save_every = 0;  // steps; 0: only at the end
-  int64_t keep_last = 0;   // saved steps; 0: all
-  int64_t keep_every = 0;  // and those that this divides
-  int64_t keep_best = 0;   // and so many with the lowest loss
+  bool save_local = false;  // it is a folder of each host's own
+  int64_t save_every = 0;   // steps; 0: only at the end
+  int64_t keep_last = 0;    // saved steps; 0: all
+  int64_t keep_every = 0;   // and those that this divides
+  int64_t keep_best = 0;    // and so many with the lowest loss
   bool resume = false;
   int64_t restarts = 0;  // after failures, from the newest save
   std::string runs_folder = "runs";

@@ -83,6 +83,7 @@ class Training {
   std::optional<double> held_out_loss();
   void finish(const std::string& status);
   void finish_failed();
+  TrainCheckpointOptions options_of(std::string folder) const;
   void open_checkpoints(std::string folder);
   std::optional<CheckpointFacts> checkpoint_facts() const;
   Error saved_after(const GradientsLost& lost);
@@ -98,9 +99,9 @@ class Training {
   examples::Gpt model_;
   int64_t threads_;
   std::optional<Engine> engine_;
-  std::optional<TrainCheckpoints> checkpoints_;
-  std::optional<RunFolder> folder_;  // of rank 0; there once the constructor is through
-  std::string run_folder_;           // its path, on all ranks
+  std::optional<TrainCheckpoints> checkpoints_, copies_;  // in a folder; and in memory
+  std::optional<RunFolder> folder_;                       // of rank 0; there once the constructor is through
+  std::string run_folder_;                                // its path, on all ranks
   std::optional<Telemetry> telemetry_;
   RunRecord record_;
   StopSignal stop_;
@@ -174,22 +175,24 @@ Training::Training(const TrainOptions& options)
     open_checkpoints(o_.save_folder);
     checkpoints_->open();
   }
-  if (o_.resume || (checkpoints_ && is_started_again())) restore();
+  if (config_.weft.buddy) copies_.emplace(*engine_, options_of(o_.save_folder));
+  if (o_.resume || ((checkpoints_ || copies_) && is_started_again())) restore();
   // Last: what is refused above leaves no folder behind.
   if (leads()) folder_.emplace(Env::posix(), o_.runs_folder, o_.name);
   begin_telemetry();
   begin_record();
 }
 
-void Training::open_checkpoints(std::string folder) {
-  checkpoints_.emplace(*engine_,
-                       TrainCheckpointOptions{.folder = std::move(folder),
-                                              .identity = identity_of(o_, config_.train_micro_batch_size_per_gpu),
-                                              .machine = machine_of(o_, threads_, world_.size),
-                                              .keep_last = o_.keep_last,
-                                              .keep_every = o_.keep_every,
-                                              .keep_best = o_.keep_best});
+TrainCheckpointOptions Training::options_of(std::string folder) const {
+  return {.folder = std::move(folder),
+          .identity = identity_of(o_, config_.train_micro_batch_size_per_gpu),
+          .machine = machine_of(o_, threads_, world_.size),
+          .keep_last = o_.keep_last,
+          .keep_every = o_.keep_every,
+          .keep_best = o_.keep_best};
 }
+
+void Training::open_checkpoints(std::string folder) { checkpoints_.emplace(*engine_, options_of(std::move(folder))); }
 
 void Training::begin_telemetry() {
   run_folder_ = engine::exchange_texts(*world_.group, leads() ? folder_->path() : "", device_)[0];
@@ -223,12 +226,16 @@ void Training::begin_record() {
 }
 
 void Training::restore() {
-  const auto step = checkpoints_->restore();
-  if (leads()) {
-    step ? log_info("resumed from step ", *step, " in ", o_.save_folder)
-         : log_info("nothing saved in ", o_.save_folder, " yet: starting from step 0");
+  const auto loaded = (checkpoints_ ? checkpoints_ : copies_)->restore();
+  first_step_ = loaded ? loaded->step : 0;
+  if (!leads()) return;
+  if (!loaded) {
+    log_info("nothing saved in ", o_.save_folder.empty() ? "memory" : o_.save_folder, " yet: starting from step 0");
+  } else if (loaded->is_copy) {
+    log_info("resumed from the copy of step ", first_step_, " in memory; no checkpoint was read");
+  } else {
+    log_info("resumed from step ", first_step_, " in ", o_.save_folder);
   }
-  first_step_ = step.value_or(0);
 }
 
 // Each N steps, and where somebody said so: touch SAVE in the run's folder. Without --save that goes where lost runs go.
@@ -361,6 +368,7 @@ void Training::train_steps() {
                    .fix = "a smaller --lr, or a longer --warmup"});
     }
     save_if_due(step + 1, loss);
+    if (copies_) copies_->keep_copy(loss);
   }
 }
 
@@ -406,7 +414,7 @@ std::optional<BucketFacts> Training::bucket_facts() const {
 
 std::optional<CheckpointFacts> Training::checkpoint_facts() const {
   const CheckpointTotals totals = engine_->checkpoint_totals();
-  if (totals.num_saves == 0) return std::nullopt;
+  if (totals.num_saves == 0 && totals.num_copies == 0) return std::nullopt;
   return CheckpointFacts{.num_saves = totals.num_saves,
                          .num_failed = totals.num_failed,
                          .bytes = static_cast<int64_t>(totals.bytes),
@@ -414,7 +422,9 @@ std::optional<CheckpointFacts> Training::checkpoint_facts() const {
                          .longest_stop_ms = totals.longest_stop_s * 1e3,
                          .waited_ms = totals.waited_s * 1e3,
                          .write_ms = totals.write_s * 1e3,
-                         .load_ms = totals.load_s * 1e3};
+                         .load_ms = totals.load_s * 1e3,
+                         .num_copies = totals.num_copies,
+                         .copy_stopped_ms = totals.copy_stopped_s * 1e3};
 }
 
 void Training::finish_trace() {
@@ -462,6 +472,7 @@ int Training::run() {
     train_steps();
     record_.facts.held_out_loss = held_out_loss();
     save_last();
+    if (copies_) engine_->wait_for_checkpoint();  // the last copy takes all ranks
     if (!o_.export_path.empty())
       engine_->save_weights(o_.export_path, {.max_shard_bytes = static_cast<int64_t>(o_.export_max_bytes)});
   } catch (const GradientsLost& lost) {

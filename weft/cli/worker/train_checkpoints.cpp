@@ -49,15 +49,15 @@ void TrainCheckpoints::check_origin(const LoadedCheckpoint& found) const {
   }
 }
 
-std::optional<int64_t> TrainCheckpoints::restore() {
+std::optional<LoadedCheckpoint> TrainCheckpoints::restore() {
   const auto loaded =
       engine_.load_checkpoint(o_.folder, {.accept = [this](const LoadedCheckpoint& found) { check_origin(found); }});
   if (!loaded) return std::nullopt;
   const auto moved = is_imported(*loaded) ? std::vector<std::string>() : differences(o_.machine, loaded->client_state);
   if (!moved.empty())
     log_warn("the losses may differ in their last bits from a run without interruption: ", join(moved, "; "));
-  last_step_ = loaded->step;
-  return loaded->step;
+  if (!loaded->is_copy) last_step_ = loaded->step;
+  return loaded;
 }
 
 SaveOptions TrainCheckpoints::options_for(double loss) const {

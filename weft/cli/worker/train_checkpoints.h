@@ -3,7 +3,7 @@
 //
 //   TrainCheckpoints checkpoints(engine, {.folder = "state", .identity = ..., .machine = ..., .keep_last = 3});
 //   checkpoints.open();
-//   const auto step = checkpoints.restore();       // nothing: no step there yet
+//   const auto loaded = checkpoints.restore();     // nothing: no step there yet
 //   checkpoints.save(step, loss);                  // behind the steps that follow
 //   checkpoints.save_and_wait(step, loss);         // at the end
 //
@@ -22,7 +22,7 @@
 namespace weft::cli {
 
 struct TrainCheckpointOptions {
-  std::string folder;
+  std::string folder;  // "": in memory alone
   // What must not differ between the run that saved and the run that resumes (seed, data, batch, ...), by flag; and what may, at the
   // price of other bits (device, threads): a difference is reported in the log.
   std::map<std::string, std::string> identity, machine;
@@ -37,9 +37,11 @@ class TrainCheckpoints {
 
   // Refuses a store that cannot be had, before anything is trained.
   void open() { engine_.open_checkpoints(o_.folder); }
-  // Loads the newest step that is whole, and returns it.
-  std::optional<int64_t> restore();
+  // Loads the newest step that is whole, from memory where that has it, and says which.
+  std::optional<LoadedCheckpoint> restore();
   void save(int64_t step, double loss);
+  // In memory, where the config wants it and it is due.
+  void keep_copy(double loss) { engine_.keep_copy(options_for(loss)); }
   // Does nothing for a step that is saved already, but wait for it.
   void save_and_wait(int64_t step, double loss);
 
@@ -52,7 +54,7 @@ class TrainCheckpoints {
 
   Engine& engine_;
   const TrainCheckpointOptions o_;
-  std::optional<int64_t> last_step_;  // that was loaded, or whose save has begun
+  std::optional<int64_t> last_step_;  // that was loaded from the folder, or whose save has begun
   bool has_told_waiting_ = false;
 };
 
