@@ -7,7 +7,6 @@
 #include <chrono>
 #include <exception>
 #include <numeric>
-#include <random>
 #include <utility>
 
 #include "weft/base/clock.h"
@@ -21,6 +20,7 @@
 #include "weft/engine/agree.h"
 #include "weft/engine/saved_gradients.h"
 #include "weft/engine/saved_numbers.h"
+#include "weft/engine/spread_store_impl.h"
 #include "weft/engine/state_names.h"
 #include "weft/engine/training.h"
 
@@ -32,11 +32,6 @@ constexpr uint64_t kOverheadBytes = 1 << 20;
 constexpr uint64_t kMaxLockBytes = 4096;
 constexpr double kSharingDeadlineS = 10;
 constexpr auto kLookAgain = std::chrono::milliseconds(20);
-
-std::string new_id() {
-  std::random_device random;
-  return to_hex({.high = (uint64_t{random()} << 32) | random(), .low = (uint64_t{random()} << 32) | random()});
-}
 
 // Whole tensors, as slices.
 checkpoint::LiveSlice whole(std::string name, const at::Tensor& tensor) {
