@@ -228,13 +228,14 @@ def test_partitions_are_put_together(imports, tmp_path, stage, world, gap):
 
 def test_tags_and_numbers_and_what_the_program_saved(weft, imports, tmp_path):
     made = made_up()
-    more = {"epoch": 3, "best": 0.25, "name": "x", "done": True, "history": [1, 2], "lr_scheduler": {"last_batch_iteration": 4}}
+    more = {"epoch": 3, "best": 0.25, "name": "x", "done": True, "history": [1, 2], "bad\nname": 1, "lr_scheduler": {"last_batch_iteration": 4}}
     deepspeed_layout.write(tmp_path / "ds", stage=2, world=2, tag="early", step=5, **made)
     deepspeed_layout.write(tmp_path / "ds", stage=3, world=2, tag="late", step=9, more=more, **made)
     assert imports(tmp_path / "ds", "--tag", "early")[0]["step"] == 5
     assert imports(tmp_path / "ds" / "early")[0]["step"] == 5
     said, _ = imports(tmp_path / "ds")
     assert said["step"] == 9 and "the program's 'history', a list of 2" in said["left_out"]
+    assert "a value of the program's whose name is not plain text" in said["left_out"]
     done = weft("ckpt", "show", str(tmp_path / "store2"), "--json")
     sections = json.loads(done.out)["sections"]
     assert sections["weft.numbers"] == "global_steps 9\nmicro_steps 36\nskipped_steps 1\n" and sections["weft.tag"] == "late"

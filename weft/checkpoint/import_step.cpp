@@ -8,6 +8,7 @@
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/checkpoint/foreign/deepspeed.h"
+#include "weft/checkpoint/manifest_impl.h"
 #include "weft/checkpoint/store.h"
 #include "weft/checkpoint/store_lock.h"
 #include "weft/checkpoint/store_names.h"
@@ -87,7 +88,14 @@ ImportPlan plan_deepspeed(const foreign::DeepSpeedFiles& files) {
   }
   out.sections["weft.numbers"] = numbers_text(found.global_steps, found.micro_steps, found.skipped_steps);
   out.sections["weft.tag"] = files.tag;
-  for (const auto& [key, value] : found.client) out.sections[cat("client.", key)] = value;
+  for (const auto& [key, value] : found.client) {
+    // A manifest would refuse it, when everything has been written.
+    if (is_plain_name(cat("client.", key))) {
+      out.sections[cat("client.", key)] = value;
+    } else {
+      out.left_out.emplace_back("a value of the program's whose name is not plain text");
+    }
+  }
   return out;
 }
 
