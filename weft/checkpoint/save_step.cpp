@@ -31,12 +31,20 @@ void say_failed(Env& env, const std::string& store, const SaveRequest& request) 
   }
 }
 
+// Seen whole or not at all, and nothing after that: rank 0 may have given the folder its final name already. It need not be durable:
+// the manifest will say what it says.
+void leave_note(Env& env, const std::string& path, const std::string& text) {
+  const std::string temp = path + std::string(kTempSuffix);
+  env.open(temp, OpenMode::kCreate)->write_at(0, bytes_of(text));
+  env.rename(temp, path);
+}
+
 void write_for_others(Env& env, const std::string& store, const SaveRequest& request,
                       const std::function<void(RankFileWriter&)>& fill) {
   try {
     const Part part = write_rank_file(env, store, request, fill);
     const std::string path = cat(folder_in(store, request.step), "/", note_name(request.rank, request.id));
-    publish_file(env, path, bytes_of(render_part(part)));
+    leave_note(env, path, render_part(part));
     pass(KillPoint::kSaveNoted);
   } catch (...) {
     say_failed(env, store, request);

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "tests/support/temp_dir.h"
+#include "weft/base/crash_env.h"
 #include "weft/base/error.h"
 #include "weft/checkpoint/store_example_impl.h"
+#include "weft/checkpoint/store_names.h"
 
 namespace weft::checkpoint {
 namespace {
@@ -61,6 +63,26 @@ std::string refusal(const std::function<void()>& what) {
     return error.what();
   }
   return "nothing was refused";
+}
+
+// Rank 0 at its quickest: the folder has its final name as soon as the note of another rank is there.
+class CommitsAtOnce : public CrashEnv {
+ public:
+  void rename(const std::string& from, const std::string& to) override {
+    CrashEnv::rename(from, to);
+    if (!to.ends_with(".part")) return;
+    const std::string folder = to.substr(0, to.rfind('/'));
+    CrashEnv::rename(folder, folder.substr(0, folder.size() - kTempSuffix.size()));
+    has_committed = true;
+  }
+  bool has_committed = false;
+};
+
+TEST(SaveStep, NobodyTouchesAFolderThatRankZeroMayHaveCommitted) {
+  CommitsAtOnce env;
+  const ExampleSave save{.step = 3, .world = 2};
+  save_rank(env, "store", save, request_of(save, 1));
+  EXPECT_TRUE(env.has_committed);
 }
 
 TEST(SaveStep, RanksMeetInTheFolderAndLeaveNothingElse) {
