@@ -32,9 +32,10 @@ std::span<std::byte> writable(const at::Tensor& tensor) {
 // Memory is given page by page as it is first written to, while training stands still. A hint: without it that only takes longer.
 void take_large_pages(std::span<std::byte> memory) {
   constexpr uintptr_t kPageBytes = 2 << 20;
-  const auto begin = (reinterpret_cast<uintptr_t>(memory.data()) + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const auto end = reinterpret_cast<uintptr_t>(memory.data() + memory.size()) / kPageBytes * kPageBytes;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  const size_t before = (kPageBytes - reinterpret_cast<uintptr_t>(memory.data()) % kPageBytes) % kPageBytes;
+  if (memory.size() < before + kPageBytes) return;
+  const std::span<std::byte> pages = memory.subspan(before);
+  ::madvise(pages.data(), pages.size() / kPageBytes * kPageBytes, MADV_HUGEPAGE);
 }
 
 std::string text_of(const std::vector<int64_t>& shape) {

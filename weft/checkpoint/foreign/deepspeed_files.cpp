@@ -74,7 +74,7 @@ std::string checked_tag(std::string tag, const std::string& where) {
 std::optional<std::string> folder_in(Env& env, std::string source, const std::string& tag) {
   while (source.size() > 1 && source.ends_with('/')) source.pop_back();
   if (!tag.empty()) {
-    const std::string folder = cat(source, "/", checked_tag(tag, source));
+    std::string folder = cat(source, "/", checked_tag(tag, source));
     if (!has_states(env, folder))
       refuse_folder("no *_model_states.pt is there", folder, "give a --tag that was saved there");
     return folder;

@@ -72,6 +72,7 @@ using KnownGlobal = bool (*)(std::string_view module, std::string_view name);
 class Pickle {
  public:
   Pickle(std::string_view bytes, const std::string& where, KnownGlobal known, const PickleLimits& limits = {});
+  ~Pickle() = default;
   Pickle(const Pickle&) = delete;
   Pickle& operator=(const Pickle&) = delete;
 

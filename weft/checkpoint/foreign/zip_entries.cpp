@@ -94,7 +94,7 @@ class Reader {
   }
 
   Directory find_directory_64(uint64_t locator_at) {
-    const uint64_t at = number_at<uint64_t>(bytes_at(locator_at, kLocator64Bytes), 8);
+    const auto at = number_at<uint64_t>(bytes_at(locator_at, kLocator64Bytes), 8);
     if (at > locator_at || locator_at - at != kEnd64Bytes) refuse_at("its 64-bit record is elsewhere", locator_at);
     const std::string end = bytes_at(at, kEnd64Bytes);
     if (number_at<uint32_t>(end, 0) != kEnd64Mark) refuse_at("its 64-bit record is damaged", at);
@@ -148,7 +148,7 @@ class Reader {
 
   std::string_view extra_64(std::string_view extra, std::string_view name, uint64_t at) const {
     while (extra.size() >= 4) {
-      const uint16_t bytes = number_at<uint16_t>(extra, 2);
+      const auto bytes = number_at<uint16_t>(extra, 2);
       if (bytes > extra.size() - 4) refuse_at(cat("an extra field of '", name, "' passes its end"), at);
       if (number_at<uint16_t>(extra, 0) == kExtra64) return extra.substr(4, bytes);
       extra.remove_prefix(4 + bytes);

@@ -50,7 +50,7 @@ void TrainCheckpoints::check_origin(const LoadedCheckpoint& found) const {
 }
 
 std::optional<LoadedCheckpoint> TrainCheckpoints::restore() {
-  const auto loaded =
+  auto loaded =
       engine_.load_checkpoint(o_.folder, {.accept = [this](const LoadedCheckpoint& found) { check_origin(found); }});
   if (!loaded) return std::nullopt;
   const auto moved = is_imported(*loaded) ? std::vector<std::string>() : differences(o_.machine, loaded->client_state);
