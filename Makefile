@@ -2,7 +2,7 @@
 # make demo       the same, then train a small GPT on two ranks for a minute and leave a report
 # make test       the same set-up, then every test: ctest and pytest
 # make sanitize   the torch-free rooms under ASan+UBSan and under TSan
-# make lint       clang-format, clang-tidy, layers, test registration, made files
+# make lint       clang-format, clang-tidy, layers, test registration, made files; TIDY_MINUTES=10 limits clang-tidy
 # make fuzz       made-up inputs for everything that reads users' files, 20 s each
 # make bench      the benchmarks (long; results are printed, not kept)
 # make install PREFIX=/usr/local
@@ -36,7 +36,7 @@ sanitize: setup
 
 lint:
 	@tools/setup --lint
-	@$(IN_SETUP) tools/build $(PRESET) $(JOBS) && tools/lint
+	@$(IN_SETUP) tools/build $(PRESET) $(JOBS) && tools/lint $(if $(TIDY_MINUTES),--minutes $(TIDY_MINUTES))
 
 fuzz:
 	@tools/setup --lint

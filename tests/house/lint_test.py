@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from pathlib import Path
@@ -97,6 +98,43 @@ def test_file_that_does_not_compile_is_never_kept(small):
 
 
 @needs_tools
+def test_without_time_it_says_what_it_left_out(small):
+    assert lint(small, "--fast").code == 0
+    outcome = run(small.root / "tools/run_tidy.py", small.root / "build/tidy", "--minutes", "0")
+    left_out = "tidy: no time for 1 of 1 files, those that changed longest ago"
+    assert outcome == (0, ["tidy: 1/1", left_out, "tidy: 0 files clean (0 analysed, 0 unchanged)"])
+    assert last_tidy_line(lint(small, "--minutes", "9")) == "tidy: 1 files clean (1 analysed, 0 unchanged)"
+
+
+def commit(tree: Tree, name: str, text: str, when: int) -> None:
+    tree.add(name, text)
+    git = ("env", f"GIT_COMMITTER_DATE={1700000000 + when} +0000", "git", "-C", tree.root, "-c", "user.name=a", "-c", "user.email=a@b.c")
+    assert run(*git, "add", name).code == 0
+    assert run(*git, "commit", "-qm", name).code == 0
+
+
+def test_what_changed_last_is_analysed_first(tree: Tree, repo: Path):
+    specification = importlib.util.spec_from_file_location("run_tidy", repo / "tools/run_tidy.py")
+    run_tidy = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(run_tidy)
+    names = ["weft/old.cpp", "weft/new.cpp", "weft/user.cpp"]
+    work = [run_tidy.Job(str(tree.root / name), "key") for name in names]
+
+    def order() -> list[str]:
+        return [os.path.relpath(job.file, tree.root) for job in run_tidy.newest_first(work, tree.root)]
+
+    assert run("git", "init", "-q", tree.root).code == 0
+    commit(tree, "weft/user.cpp", '#include "weft/user.h"\n', 1000)
+    commit(tree, "weft/old.cpp", "", 2000)
+    commit(tree, "weft/new.cpp", "", 3000)
+    assert order() == ["weft/new.cpp", "weft/old.cpp", "weft/user.cpp"]
+    commit(tree, "weft/user.h", "", 4000)
+    assert order() == ["weft/user.cpp", "weft/new.cpp", "weft/old.cpp"]
+    shutil.rmtree(tree.root / ".git")
+    assert sorted(order()) == sorted(names)
+
+
+@needs_tools
 def test_fast_leaves_tidy_out(small):
     outcome = lint(small, "--fast")
     assert outcome.code == 0
@@ -155,4 +193,4 @@ def test_missing_clang_tidy_names_the_set_up(small):
 
 
 def test_unknown_option_is_refused(small):
-    assert lint(small, "--quick") == (2, ["lint: unknown option --quick (known: --fix, --fast)"])
+    assert lint(small, "--quick") == (2, ["lint: unknown option --quick (known: --fix, --fast, --minutes)"])
