@@ -83,6 +83,8 @@ def dated(stem: str) -> str:
 
 def write_results(o: argparse.Namespace, stem: str, page: str, **others: str) -> None:
     """The page as Markdown in the folder of --results, if there is one, and what else belongs to it, by its suffix."""
+    if o.results:
+        o.results.mkdir(parents=True, exist_ok=True)  # not to lose a long run for want of a folder
     for suffix, text in {"md": page_of(page), **others}.items() if o.results else ():
         path = o.results / f"{stem}.{suffix}"
         path.write_text(text)
