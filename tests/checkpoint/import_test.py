@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import collections
 import functools
-import importlib.util
 import json
 import os
 import pathlib
@@ -16,10 +15,12 @@ import zipfile
 
 import pytest
 
-torch = pytest.importorskip("torch")
-from safetensors.torch import load_file, save_file  # noqa: E402
+torch = pytest.importorskip("torch", reason="Torch_DIR points at a libtorch without Python; nothing to compare with")
+safetensors_torch = pytest.importorskip("safetensors.torch", reason="safetensors is not installed beside torch: tools/setup installs both")
+load_file, save_file = safetensors_torch.load_file, safetensors_torch.save_file
 
 from tests.checkpoint import deepspeed_layout  # noqa: E402
+from tests.reference.deepspeed import deepspeed_python, needs_deepspeed  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -340,11 +341,6 @@ def test_weights_alone_start_a_new_optimizer(weft, tiny, tmp_path):
 # --- DeepSpeed's own --------------------------------------------------------------------------------------------------
 
 
-@functools.cache
-def deepspeed_python() -> str | None:
-    return os.environ.get("WEFT_DEEPSPEED_PYTHON") or (sys.executable if importlib.util.find_spec("deepspeed") else None)
-
-
 def make(weft, folder: pathlib.Path, job: dict) -> None:
     words = json.dumps({"steps": 4, "out": str(folder), **job})
     done = weft("run", "-n", "2", "--", deepspeed_python(), str(HERE / "deepspeed_maker.py"), words, deadline_s=300)
@@ -366,7 +362,7 @@ def python_state(path: pathlib.Path) -> dict:
     return torch.load(plain, weights_only=False)
 
 
-@pytest.mark.skipif(deepspeed_python() is None, reason="no interpreter that has deepspeed: WEFT_DEEPSPEED_PYTHON names one")
+@needs_deepspeed
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_weights_are_those_that_deepspeed_puts_together(weft, imports, tmp_path, stage, precision):
@@ -403,7 +399,7 @@ def check_state(folder: pathlib.Path, stage: int, found: dict) -> None:
         assert torch.equal(ours[ours != 0].sort().values, theirs[theirs != 0].sort().values)
 
 
-@pytest.mark.skipif(deepspeed_python() is None, reason="no interpreter that has deepspeed: WEFT_DEEPSPEED_PYTHON names one")
+@needs_deepspeed
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_stage_0_is_taken_where_it_says_whose_state_is_whose(weft, imports, tmp_path, precision, groups):

@@ -154,8 +154,8 @@ def test_weights_of_stage_three_are_read_by_python_and_back(weft, tmp_path):
 @pytest.mark.parametrize("ours", [{"common_parameters": False}, {"transport": "gloo"}, {}], ids=["slices", "network", "common"])
 def test_an_export_in_several_files_is_read_by_its_index(weft, tmp_path, ours):
     """As transformers reads it: the index names every tensor's file, and no file has another; what they hold are the parameters."""
-    torch = pytest.importorskip("torch")
-    safetensors = pytest.importorskip("safetensors")
+    torch = pytest.importorskip("torch", reason="Torch_DIR points at a libtorch without Python; nothing to compare with")
+    safetensors = pytest.importorskip("safetensors", reason="safetensors is not installed beside torch: tools/setup installs both")
     (tmp_path / "here.json").write_text(json.dumps(config("bf16", 1, {"stage": 3, **THIRD["tight"][0]}, ours)))
 
     def export(path: str, *more: str) -> int:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
-import os
 import pathlib
 import subprocess
-import sys
 
 import pytest
 
 from tests.config import same_values
+from tests.reference.deepspeed import deepspeed_python, needs_deepspeed
 
 HERE = pathlib.Path(__file__).resolve().parent
 PUBLISHED = HERE / "published"
@@ -20,11 +18,6 @@ WORLD = "8"
 # DeepSpeed reads no YAML: the trainer does, and hands over a dict or the file that the YAML names.
 JSON_OF = {"pcie_zero2.yaml": "pcie_zero2.json", "training.yaml": "stage2_standard.json"}
 NAMES = sorted(file.name for file in PUBLISHED.iterdir() if not file.name.endswith(".deepspeed.json"))
-
-
-@functools.cache
-def deepspeed_python() -> str | None:
-    return os.environ.get("WEFT_DEEPSPEED_PYTHON") or (sys.executable if importlib.util.find_spec("deepspeed") else None)
 
 
 @functools.cache
@@ -61,10 +54,9 @@ def test_every_setting_comes_out_as_deepspeed_reads_it(weft, name):
     assert [row for row in answers if row[1] != "yes"] == []
 
 
+@needs_deepspeed
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".json")])
 def test_the_record_is_what_deepspeed_says_today(name):
-    if deepspeed_python() is None:
-        pytest.skip("deepspeed is not installed; WEFT_DEEPSPEED_PYTHON names an interpreter that has it")
     assert read_now()[name] == recorded(name)
 
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/refusal.h"
 #include "weft/base/crash_env.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
@@ -34,15 +35,6 @@ std::vector<float> values(StepReader& reader, const std::string& name, size_t co
   return out;
 }
 
-std::string title_of(const std::function<void()>& what) {
-  try {
-    what();
-  } catch (const Error& error) {
-    return error.text().title;
-  }
-  return "nothing was refused";
-}
-
 TEST(ImportStep, MakesAStepOfWeights) {
   CrashEnv env;
   put_weights(env, "m.bin");
@@ -69,7 +61,7 @@ TEST(ImportStep, ReplacesNoStep) {
   CrashEnv env;
   put_weights(env, "m.bin");
   import_step(env, "store", plan_import(env, "m.bin", {}), {});
-  EXPECT_EQ(title_of([&] { import_step(env, "store", plan_import(env, "m.bin", {}), {}); }),
+  EXPECT_EQ(test::title_of([&] { import_step(env, "store", plan_import(env, "m.bin", {}), {}); }),
             "the store has a step 0 already");
   import_step(env, "store", plan_import(env, "m.bin", {.step = 1}), {});
   EXPECT_EQ(list_steps(env, "store").size(), 2U);
@@ -78,7 +70,7 @@ TEST(ImportStep, ReplacesNoStep) {
 TEST(ImportStep, LeavesNothingBehindWhereTheSourceIsBad) {
   CrashEnv env;
   put_file(env, "bad.bin", foreign::test::torch_file(pickled(foreign::test::global("os", "system") + ")R"), {}));
-  EXPECT_EQ(title_of([&] { plan_import(env, "bad.bin", {}); }), "not a file of torch.save that can be read");
+  EXPECT_EQ(test::title_of([&] { plan_import(env, "bad.bin", {}); }), "not a file of torch.save that can be read");
   EXPECT_FALSE(env.stat("store"));
 }
 
@@ -101,7 +93,7 @@ TEST(WeightPickles, NeedTensorsByName) {
   CrashEnv env;
   const auto why = [&](const std::string& body) {
     put_file(env, "m.bin", foreign::test::torch_file(pickled(body), {{"0", floats({0, 1, 2, 3, 4, 5})}}));
-    return title_of([&] { WeightFiles(env, "m.bin"); });
+    return test::title_of([&] { WeightFiles(env, "m.bin"); });
   };
   const std::string refused = "not a file of torch.save that can be read", a = tensor({6}, {1});
   EXPECT_EQ(why("}"), refused);

@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/refusal.h"
 #include "tests/support/temp_dir.h"
 #include "weft/base/crash_env.h"
 #include "weft/base/error.h"
@@ -19,15 +20,6 @@ NamedTensors sample() {
           {"scalar", at::arange(1, at::kLong).squeeze()},
           {"none", at::zeros({0, 4})},
           {"strided", at::randn({4, 6}).t()}};
-}
-
-std::string title_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.text().title;
-  }
-  return "";
 }
 
 TEST(Safetensors, ReadsBackEveryBit) {
@@ -116,7 +108,7 @@ TEST(Safetensors, LoadIntoListsEveryMismatch) {
 
 TEST(Safetensors, SaysWhatCannotBeStored) {
   CrashEnv env;
-  EXPECT_EQ(title_of([&] { write_safetensors(env, "/a", {{"c", at::zeros({1}, at::kComplexFloat)}}); }),
+  EXPECT_EQ(test::title_of([&] { write_safetensors(env, "/a", {{"c", at::zeros({1}, at::kComplexFloat)}}); }),
             "a tensor has a dtype that safetensors cannot hold");
 }
 

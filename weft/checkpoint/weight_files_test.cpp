@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/refusal.h"
 #include "weft/base/crash_env.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
@@ -15,15 +16,6 @@ namespace weft::checkpoint {
 namespace {
 
 void write_text(Env& env, const std::string& path, const std::string& text) { write_file(env, path, bytes_of(text)); }
-
-std::string title_of(const std::function<void()>& what) {
-  try {
-    what();
-  } catch (const Error& error) {
-    return error.text().title;
-  }
-  return "nothing was refused";
-}
 
 TEST(WeightFiles, ReadOnlyWhatIsAskedFor) {
   CrashEnv env;
@@ -41,7 +33,7 @@ TEST(WeightFiles, ReadOnlyWhatIsAskedFor) {
 TEST(WeightFiles, OfAFolderAndOfAnIndex) {
   CrashEnv env;
   env.make_folders("/m");
-  EXPECT_EQ(title_of([&] { WeightFiles(env, "/m"); }), "there are no weights in this folder");
+  EXPECT_EQ(test::title_of([&] { WeightFiles(env, "/m"); }), "there are no weights in this folder");
   write_safetensors(env, "/m/one", {{"a", at::zeros({2})}});
   write_safetensors(env, "/m/two", {{"b", at::arange(3, at::kLong)}});
   write_text(env, "/m/model.safetensors.index.json", render_index({{"a", "one"}, {"b", "two"}}, 32));
@@ -60,7 +52,7 @@ TEST(WeightFiles, RefuseAnIndexThatLies) {
   write_safetensors(env, "/two", {{"a", at::zeros({2})}});
   const auto open_index = [&](const std::map<std::string, std::string>& file_of) {
     write_text(env, "/i.json", render_index(file_of, 0));
-    return title_of([&] { WeightFiles(env, "/i.json"); });
+    return test::title_of([&] { WeightFiles(env, "/i.json"); });
   };
   EXPECT_EQ(open_index({{"a", "one"}, {"b", "one"}}), "the index does not say what is in the files");
   EXPECT_EQ(open_index({{"a", "one"}, {"b", "two"}}), "a tensor is in two files");
