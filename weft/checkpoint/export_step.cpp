@@ -10,12 +10,12 @@
 #include "weft/base/text.h"
 #include "weft/checkpoint/model_files.h"
 #include "weft/checkpoint/safetensors_header.h"
+#include "weft/checkpoint/state_names.h"
 #include "weft/checkpoint/step_reader.h"
 
 namespace weft::checkpoint {
 namespace {
 
-constexpr std::string_view kPrefix = "param/";
 constexpr uint64_t kPieceElements = 1 << 20;
 
 struct ToExport {
@@ -30,15 +30,16 @@ bool is_float(std::string_view dtype) { return dtype == "F32" || dtype == "BF16"
 std::vector<ToExport> tensors_in(const Manifest& manifest, const ExportOptions& options, const std::string& folder) {
   std::vector<ToExport> out;
   for (const auto& [name, tensor] : manifest.tensors) {
-    if (!name.starts_with(kPrefix)) continue;
+    if (!name.starts_with(kParamPrefix)) continue;
     const std::string dtype = !options.dtype.empty() && is_float(tensor.dtype) ? options.dtype : tensor.dtype;
     out.push_back({name, dtype, tensor, numel_of(tensor) * dtype_bytes(dtype).value()});
   }
   if (!out.empty()) return out;
-  throw Error(ErrorKind::kInput, {.title = "the step has no parameters to export",
-                                  .what = cat(manifest.tensors.size(), " tensors, none of them named ", kPrefix, "..."),
-                                  .where = folder,
-                                  .fix = "export a step that an engine saved"});
+  throw Error(ErrorKind::kInput,
+              {.title = "the step has no parameters to export",
+               .what = cat(manifest.tensors.size(), " tensors, none of them named ", kParamPrefix, "..."),
+               .where = folder,
+               .fix = "export a step that an engine saved"});
 }
 
 // In the order of their names.
@@ -92,7 +93,7 @@ class Exporter {
     for (const ToExport& tensor : tensors) {
       const uint64_t begin = header.data_bytes;
       header.data_bytes += tensor.bytes;
-      header.tensors.push_back({.name = tensor.name.substr(kPrefix.size()),
+      header.tensors.push_back({.name = tensor.name.substr(kParamPrefix.size()),
                                 .dtype = tensor.dtype,
                                 .shape = tensor.from.shape,
                                 .begin = begin,
@@ -154,7 +155,7 @@ Exported export_step(Env& env, const StepPlace& place, const std::string& out_fo
     for (const ToExport& tensor : files[i]) {
       ++out.num_tensors;
       out.bytes += tensor.bytes;
-      file_of.emplace(tensor.name.substr(kPrefix.size()), file);
+      file_of.emplace(tensor.name.substr(kParamPrefix.size()), file);
     }
   }
   Exporter exporter(env, reader, options, out.bytes);

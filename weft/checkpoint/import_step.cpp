@@ -9,6 +9,7 @@
 #include "weft/base/units.h"
 #include "weft/checkpoint/foreign/deepspeed.h"
 #include "weft/checkpoint/manifest_impl.h"
+#include "weft/checkpoint/state_names.h"
 #include "weft/checkpoint/store.h"
 #include "weft/checkpoint/store_lock.h"
 #include "weft/checkpoint/store_names.h"
@@ -31,7 +32,7 @@ std::string numbers_text(int64_t global_steps, int64_t micro_steps, int64_t skip
 ImportPlan plan_weights(Env& env, const std::string& source) {
   const auto files = std::make_shared<WeightFiles>(env, source);
   ImportPlan out{.from = files->has_pickles() ? "weights of torch.save" : "weights in safetensors"};
-  out.sections["weft.numbers"] = numbers_text(0, 0, 0);
+  out.sections[std::string(kNumbersSection)] = numbers_text(0, 0, 0);
   for (const std::string& name : files->names()) {
     const auto tied = files->tied().find(name);
     if (tied != files->tied().end()) {
@@ -39,7 +40,7 @@ ImportPlan plan_weights(Env& env, const std::string& source) {
       continue;
     }
     out.tensors.push_back(
-        {.name = cat("param/", name),
+        {.name = cat(kParamPrefix, name),
          .tensor = *files->find(name),
          .read = [files, name](uint64_t first, std::span<std::byte> into) { files->read(name, first, into); }});
   }
@@ -51,14 +52,15 @@ ImportPlan plan_weights(Env& env, const std::string& source) {
 
 std::string name_of(const foreign::DeepSpeedTensor& tensor) {
   using Role = foreign::DeepSpeedTensor::Role;
-  if (tensor.role == Role::kParameter) return cat("param/", tensor.name);
-  return tensor.role == Role::kBuffer ? cat("buffer/", tensor.name) : cat("optim/", tensor.kind, "/", tensor.name);
+  if (tensor.role == Role::kParameter) return cat(kParamPrefix, tensor.name);
+  return tensor.role == Role::kBuffer ? cat(kBufferPrefix, tensor.name)
+                                      : cat(kOptimPrefix, tensor.kind, "/", tensor.name);
 }
 
 template <typename T>
 TensorToImport counter(std::string_view name, std::string_view dtype, const std::vector<int64_t>& shape,
                        const std::vector<T>& values) {
-  return {.name = cat("counter/", name),
+  return {.name = cat(kCounterPrefix, name),
           .tensor = {.dtype = std::string(dtype), .shape = shape},
           .read = [values](uint64_t first, std::span<std::byte> into) {
             std::memcpy(into.data(), values.data() + first, into.size());
@@ -86,12 +88,12 @@ ImportPlan plan_deepspeed(const foreign::DeepSpeedFiles& files) {
                         {scale.scale, static_cast<double>(scale.num_updates), static_cast<double>(scale.last_overflow),
                          static_cast<double>(scale.hysteresis_left)}));
   }
-  out.sections["weft.numbers"] = numbers_text(found.global_steps, found.micro_steps, found.skipped_steps);
-  out.sections["weft.tag"] = files.tag;
+  out.sections[std::string(kNumbersSection)] = numbers_text(found.global_steps, found.micro_steps, found.skipped_steps);
+  out.sections[std::string(kTagSection)] = files.tag;
   for (const auto& [key, value] : found.client) {
     // A manifest would refuse it, when everything has been written.
-    if (is_plain_name(cat("client.", key))) {
-      out.sections[cat("client.", key)] = value;
+    if (is_plain_name(cat(kClientPrefix, key))) {
+      out.sections[cat(kClientPrefix, key)] = value;
     } else {
       out.left_out.emplace_back("a value of the program's whose name is not plain text");
     }
@@ -138,7 +140,7 @@ ImportPlan plan_import(Env& env, const std::string& source, const ImportOptions&
   const auto deepspeed = foreign::open_deepspeed(env, source, options.tag);
   ImportPlan out = deepspeed ? plan_deepspeed(*deepspeed) : plan_weights(env, source);
   out.step = options.step.value_or(out.step);
-  out.sections[cat("client.", kImportedFrom)] = out.from;
+  out.sections[cat(kClientPrefix, kImportedFrom)] = out.from;
   return out;
 }
 

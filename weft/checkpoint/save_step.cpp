@@ -112,16 +112,6 @@ std::vector<Part> parts_of_others(Env& env, const std::string& folder, const Sav
   return out;
 }
 
-// The step counts already: an old one that cannot be removed must not be taken for a failure of the save.
-void prune(Env& env, const std::string& store, const PrunePolicy& policy) {
-  pass(KillPoint::kPruneBegin);
-  try {
-    prune_store(env, store, policy);
-  } catch (const Error& error) {
-    log_warn("old checkpoints could not be removed\n", error.what());
-  }
-}
-
 void write_and_commit(Env& env, const std::string& store, const SaveRequest& request,
                       const std::function<void(RankFileWriter&)>& fill) {
   sweep_store(env, store, request.step);
@@ -133,7 +123,7 @@ void write_and_commit(Env& env, const std::string& store, const SaveRequest& req
   head.step = request.step;
   head.world = request.world;
   commit_step(env, store, std::move(head), parts);
-  if (request.keep) prune(env, store, *request.keep);
+  if (request.keep) prune_after_commit(env, store, *request.keep);
 }
 
 }  // namespace
@@ -147,6 +137,15 @@ Part write_rank_file(Env& env, const std::string& store, const SaveRequest& requ
   Part part = writer.finish();
   pass(KillPoint::kSaveWritten);
   return part;
+}
+
+void prune_after_commit(Env& env, const std::string& store, const PrunePolicy& policy) {
+  pass(KillPoint::kPruneBegin);
+  try {
+    prune_store(env, store, policy);
+  } catch (const Error& error) {
+    log_warn("old checkpoints could not be removed\n", error.what());
+  }
 }
 
 void save_step(Env& env, const std::string& store, const SaveRequest& request,

@@ -45,4 +45,7 @@ Part write_rank_file(Env& env, const std::string& store, const SaveRequest& requ
 void save_step(Env& env, const std::string& store, const SaveRequest& request,
                const std::function<void(RankFileWriter& writer)>& fill);
 
+// The step counts already: an old one that cannot be removed is said in the log, and no failure of the save.
+void prune_after_commit(Env& env, const std::string& store, const PrunePolicy& policy);
+
 }  // namespace weft::checkpoint

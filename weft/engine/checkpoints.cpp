@@ -11,13 +11,13 @@
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
+#include "weft/checkpoint/state_names.h"
 #include "weft/checkpoint/store_names.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/checkpoints_impl.h"
 #include "weft/engine/saved_gradients.h"
 #include "weft/engine/saved_numbers.h"
 #include "weft/engine/spread_store_impl.h"
-#include "weft/engine/state_names.h"
 #include "weft/engine/training.h"
 
 namespace weft::engine {
@@ -148,7 +148,7 @@ Checkpoints::Start Checkpoints::prepare(const std::string& folder) {
   out.buffers = to_hex(hasher.finish());
   if (training_.world().rank == 0) {
     for (auto& [name, tensor] : training_.updater().counters())
-      slices_.push_back(whole(cat(kCounterPrefix, name), tensor));
+      slices_.push_back(whole(cat(checkpoint::kCounterPrefix, name), tensor));
     out.id = new_id();
   }
   if (leads()) out.free_bytes = env_.free_bytes(folder);
@@ -163,7 +163,7 @@ Checkpoints::Start Checkpoints::prepare(const std::string& folder) {
 void Checkpoints::add_gradients() {
   for (auto& slice : training_.summed_gradients(StateOf::kShare)) slices_.push_back(std::move(slice));
   for (auto& [name, tensor] : training_.local_gradients())
-    slices_.push_back(whole(own_grad_name(training_.world().rank, name), tensor));
+    slices_.push_back(whole(checkpoint::own_grad_name(training_.world().rank, name), tensor));
 }
 
 // All ranks begin, or none does.
@@ -188,20 +188,20 @@ std::vector<Checkpoints::Start> Checkpoints::meet(const Start& mine, const std::
 void Checkpoints::add_buffers(const std::vector<Start>& all) {
   const int rank = training_.world().rank;
   for (const auto& [name, tensor] : training_.model().buffers) {
-    if (rank == 0) slices_.push_back(whole(cat(kBufferPrefix, name), tensor.detach().contiguous()));
+    if (rank == 0) slices_.push_back(whole(cat(checkpoint::kBufferPrefix, name), tensor.detach().contiguous()));
     if (all[static_cast<size_t>(rank)].buffers != all[0].buffers)
-      slices_.push_back(whole(own_buffer_name(rank, name), tensor.detach().contiguous()));
+      slices_.push_back(whole(checkpoint::own_buffer_name(rank, name), tensor.detach().contiguous()));
   }
 }
 
 checkpoint::Manifest Checkpoints::head_of(const SaveOptions& options) const {
   const plan::Description plan = training_.description();
   checkpoint::Manifest out{.plan = to_hex(hashes_of(plan).all), .metrics = options.metrics};
-  out.sections[std::string(kNumbersSection)] = training_.saved_numbers();
-  out.sections[std::string(kPlanSection)] = plan::to_text(plan);
-  if (!options.tag.empty()) out.sections[std::string(kTagSection)] = options.tag;
-  if (options.data) out.sections[std::string(kDataSection)] = to_text(*options.data);
-  for (const auto& [key, value] : options.client_state) out.sections[cat(kClientPrefix, key)] = value;
+  out.sections[std::string(checkpoint::kNumbersSection)] = training_.saved_numbers();
+  out.sections[std::string(checkpoint::kPlanSection)] = plan::to_text(plan);
+  if (!options.tag.empty()) out.sections[std::string(checkpoint::kTagSection)] = options.tag;
+  if (options.data) out.sections[std::string(checkpoint::kDataSection)] = to_text(*options.data);
+  for (const auto& [key, value] : options.client_state) out.sections[cat(checkpoint::kClientPrefix, key)] = value;
   return out;
 }
 

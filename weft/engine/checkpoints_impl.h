@@ -1,5 +1,7 @@
-// What saving and loading of checkpoints.h share.
+// What the files that save and load a training share. For this room.
 #pragma once
+
+#include <ATen/ops/empty.h>
 
 #include <exception>
 #include <string>
@@ -16,6 +18,12 @@ namespace weft::engine {
 // Whole tensors, as slices.
 inline checkpoint::LiveSlice whole(std::string name, const at::Tensor& tensor) {
   return {.tensor = std::move(name), .shape = tensor.sizes().vec(), .begin = 0, .values = tensor};
+}
+
+inline at::Tensor read_whole(checkpoint::StepReader& reader, const std::string& name, at::ScalarType type) {
+  const at::Tensor out = at::empty(reader.manifest().tensors.at(name).shape, type);
+  read_slices(reader, {whole(name, out)});
+  return out;
 }
 
 inline constexpr char kBetween = '\x1f';  // in no text of ours

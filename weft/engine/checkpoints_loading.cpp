@@ -11,6 +11,7 @@
 #include "weft/base/text.h"
 #include "weft/checkpoint/import_step.h"
 #include "weft/checkpoint/kill_points.h"
+#include "weft/checkpoint/state_names.h"
 #include "weft/checkpoint/store_names.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/checkpoints.h"
@@ -18,17 +19,10 @@
 #include "weft/engine/saved_gradients.h"
 #include "weft/engine/saved_numbers.h"
 #include "weft/engine/spread_store_impl.h"
-#include "weft/engine/state_names.h"
 #include "weft/engine/training.h"
 
 namespace weft::engine {
 namespace {
-
-at::Tensor read_whole(checkpoint::StepReader& reader, const std::string& name, at::ScalarType type) {
-  const at::Tensor out = at::empty(reader.manifest().tensors.at(name).shape, type);
-  read_slices(reader, {whole(name, out)});
-  return out;
-}
 
 bool has(const checkpoint::Manifest& manifest, const std::string& name) { return manifest.tensors.contains(name); }
 
@@ -87,15 +81,19 @@ data::SamplerState set_back(data::SamplerState state, const SavedNumbers& saved,
 }
 
 LoadedCheckpoint facts_of(const checkpoint::Manifest& manifest, const std::string& folder, const Training& training) {
-  LoadedCheckpoint out{
-      .step = manifest.step, .saved_world = manifest.world, .folder = folder, .tag = section(manifest, kTagSection)};
-  const SavedNumbers saved = read_numbers(section(manifest, kNumbersSection));
+  LoadedCheckpoint out{.step = manifest.step,
+                       .saved_world = manifest.world,
+                       .folder = folder,
+                       .tag = section(manifest, checkpoint::kTagSection)};
+  const SavedNumbers saved = read_numbers(section(manifest, checkpoint::kNumbersSection));
   out.micro_steps_done = training.done_here(saved);
   out.micro_steps_dropped = out.micro_steps_done == 0 ? saved.in_step : 0;
-  if (const std::string text = section(manifest, kDataSection); !text.empty()) out.data = read_sampler_state(text);
+  if (const std::string text = section(manifest, checkpoint::kDataSection); !text.empty())
+    out.data = read_sampler_state(text);
   if (out.data && out.micro_steps_dropped > 0) out.data = set_back(*out.data, saved, manifest.world);
   for (const auto& [name, value] : manifest.sections) {
-    if (name.starts_with(kClientPrefix)) out.client_state[name.substr(kClientPrefix.size())] = value;
+    if (name.starts_with(checkpoint::kClientPrefix))
+      out.client_state[name.substr(checkpoint::kClientPrefix.size())] = value;
   }
   return out;
 }
@@ -104,16 +102,16 @@ LoadedCheckpoint facts_of(const checkpoint::Manifest& manifest, const std::strin
 
 namespace {
 
-bool is_optimizer_state(const std::string& name) { return name.starts_with(kOptimPrefix); }
+bool is_optimizer_state(const std::string& name) { return name.starts_with(checkpoint::kOptimPrefix); }
 
 // An imported step may come without an optimizer, and with buffers that nobody told from parameters.
 bool has_only_weights(const checkpoint::Manifest& manifest) {
-  if (section(manifest, cat(kClientPrefix, checkpoint::kImportedFrom)).empty()) return false;
+  if (section(manifest, cat(checkpoint::kClientPrefix, checkpoint::kImportedFrom)).empty()) return false;
   return std::ranges::none_of(manifest.tensors, [](const auto& one) { return is_optimizer_state(one.first); });
 }
 
 std::string buffer_in(const checkpoint::Manifest& manifest, const std::string& name) {
-  const std::string usual = cat(kBufferPrefix, name), other = cat(kParamPrefix, name);
+  const std::string usual = cat(checkpoint::kBufferPrefix, name), other = cat(checkpoint::kParamPrefix, name);
   return has_only_weights(manifest) && !has(manifest, usual) && has(manifest, other) ? other : usual;
 }
 
@@ -123,9 +121,10 @@ void Checkpoints::check_fits(const checkpoint::Manifest& manifest, const std::st
   checkpoint::Shapes wanted = training_.state_shapes();
   if (has_only_weights(manifest)) std::erase_if(wanted, [](const auto& one) { return is_optimizer_state(one.first); });
   for (const auto& [name, tensor] : training_.model().buffers) wanted[buffer_in(manifest, name)] = tensor.sizes().vec();
-  auto lines =
-      misfits(manifest, wanted, {std::string(kParamPrefix), std::string(kOptimPrefix), std::string(kBufferPrefix)});
-  const std::string own_state = user_state_name(training_.world().rank, training_.world().size);
+  auto lines = misfits(manifest, wanted,
+                       {std::string(checkpoint::kParamPrefix), std::string(checkpoint::kOptimPrefix),
+                        std::string(checkpoint::kBufferPrefix)});
+  const std::string own_state = checkpoint::user_state_name(training_.world().rank, training_.world().size);
   if (training_.has_user_optimizer() && !has(manifest, own_state)) lines.push_back(cat("'", own_state, "' is missing"));
   if (lines.empty()) return;
   throw Error(ErrorKind::kInput, {.title = "the checkpoint is that of another model or optimizer",
@@ -172,13 +171,13 @@ void Checkpoints::read_all(checkpoint::StepReader& reader) {
   if (only_weights) std::erase_if(slices, [](const auto& slice) { return is_optimizer_state(slice.tensor); });
   read_slices(reader, slices);
   for (const auto& [name, tensor] : training_.model().buffers) {
-    const std::string own = own_buffer_name(rank, name);
+    const std::string own = checkpoint::own_buffer_name(rank, name);
     const std::string from = same_world && has(manifest, own) ? own : buffer_in(manifest, name);
     read_slices(reader, {whole(from, tensor)});
   }
   NamedTensors counters;
   for (const auto& [name, tensor] : training_.updater().counters()) {
-    const std::string saved = cat(kCounterPrefix, name);
+    const std::string saved = cat(checkpoint::kCounterPrefix, name);
     if (has(manifest, saved)) counters.emplace_back(name, read_whole(reader, saved, tensor.scalar_type()));
   }
   if (only_weights) {
@@ -187,14 +186,14 @@ void Checkpoints::read_all(checkpoint::StepReader& reader) {
     training_.updater().set_counters(counters);
   }
   if (training_.has_user_optimizer()) {
-    training_.updater().set_user_bytes(read_whole(reader, user_state_name(rank, world), at::kByte));
+    training_.updater().set_user_bytes(read_whole(reader, checkpoint::user_state_name(rank, world), at::kByte));
   }
   for (const std::string& where : training_.random_kinds()) {
-    const bool is_mine = has(manifest, random_name(where, rank));
-    const std::string name = random_name(where, is_mine ? rank : 0);
+    const bool is_mine = has(manifest, checkpoint::random_name(where, rank));
+    const std::string name = checkpoint::random_name(where, is_mine ? rank : 0);
     if (has(manifest, name)) training_.set_random_state(where, read_whole(reader, name, at::kByte), is_mine);
   }
-  const SavedNumbers saved = read_numbers(section(manifest, kNumbersSection));
+  const SavedNumbers saved = read_numbers(section(manifest, checkpoint::kNumbersSection));
   training_.set_saved_numbers(saved);
   read_gradients(reader, saved, training_);
 }
@@ -228,11 +227,12 @@ bool Checkpoints::all_loaded(const Attempt& mine, std::optional<LoadedCheckpoint
 bool Checkpoints::reads(const checkpoint::Manifest& manifest, const std::string& name) const {
   const int rank = training_.world().rank, world = training_.world().size;
   const auto begins = [&](std::string_view prefix) { return name.starts_with(prefix); };
-  if (begins(kCounterPrefix) || begins(kBufferPrefix) || begins(kGradPrefix)) return true;
-  if (begins(own_buffer_name(rank, "")) || name == user_state_name(rank, world)) return true;
-  if (begins("own_grad/")) return manifest.world != world || begins(own_grad_name(rank, ""));
+  if (begins(checkpoint::kCounterPrefix) || begins(checkpoint::kBufferPrefix) || begins(checkpoint::kGradPrefix))
+    return true;
+  if (begins(checkpoint::own_buffer_name(rank, "")) || name == checkpoint::user_state_name(rank, world)) return true;
+  if (begins(checkpoint::kOwnGradPrefix)) return manifest.world != world || begins(checkpoint::own_grad_name(rank, ""));
   for (const std::string& where : training_.random_kinds()) {
-    if (name == random_name(where, rank) || name == random_name(where, 0)) return true;
+    if (name == checkpoint::random_name(where, rank) || name == checkpoint::random_name(where, 0)) return true;
   }
   return false;
 }

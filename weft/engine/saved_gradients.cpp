@@ -1,14 +1,14 @@
 #include "weft/engine/saved_gradients.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "weft/checkpoint/dtypes.h"
-#include "weft/engine/state_names.h"
+#include "weft/checkpoint/state_names.h"
+#include "weft/engine/checkpoints_impl.h"
 
 namespace weft::engine {
 namespace {
@@ -36,8 +36,8 @@ class Gradients {
  private:
   bool has(const std::string& name) const { return manifest_.tensors.contains(name); }
   bool has_sums() const {
-    const auto first = manifest_.tensors.lower_bound(kGradPrefix);
-    return first != manifest_.tensors.end() && first->first.starts_with(kGradPrefix);
+    const auto first = manifest_.tensors.lower_bound(checkpoint::kGradPrefix);
+    return first != manifest_.tensors.end() && first->first.starts_with(checkpoint::kGradPrefix);
   }
 
   void read_sums() {
@@ -50,16 +50,13 @@ class Gradients {
   }
 
   at::Tensor read(const std::string& name) {
-    const auto& stored = manifest_.tensors.at(name);
-    const at::Tensor out = at::empty(stored.shape, checkpoint::dtype_of(stored.dtype));
-    read_slices(reader_, {{.tensor = name, .shape = stored.shape, .begin = 0, .values = out}});
-    return out;
+    return read_whole(reader_, name, checkpoint::dtype_of(manifest_.tensors.at(name).dtype));
   }
 
   // What this rank is to have of a parameter before the reduction; undefined: nothing.
   at::Tensor local_of(const std::string& name) {
     at::Tensor out = is_same_world_ ? own(name) : dealt(name);
-    const std::string sum = cat(kGradPrefix, name);
+    const std::string sum = cat(checkpoint::kGradPrefix, name);
     if (!training_.adds_up() && has(sum)) {
       const at::Tensor share = read(sum).to(at::kFloat) * of_sum_;
       out = out.defined() ? out.to(at::kFloat) + share : share;
@@ -68,14 +65,14 @@ class Gradients {
   }
 
   at::Tensor own(const std::string& name) {
-    const std::string mine = own_grad_name(training_.world().rank, name);
+    const std::string mine = checkpoint::own_grad_name(training_.world().rank, name);
     return has(mine) ? read(mine) : at::Tensor();
   }
 
   at::Tensor dealt(const std::string& name) {
     at::Tensor sum;
     for (int rank = 0; rank < manifest_.world; ++rank) {
-      const std::string theirs = own_grad_name(rank, name);
+      const std::string theirs = checkpoint::own_grad_name(rank, name);
       if (!has(theirs)) continue;
       const at::Tensor one = read(theirs).to(at::kFloat);
       sum = sum.defined() ? sum + one : one;

@@ -6,10 +6,7 @@
 #include <utility>
 
 #include "weft/base/hash.h"
-#include "weft/base/log.h"
 #include "weft/base/text.h"
-#include "weft/checkpoint/kill_points.h"
-#include "weft/checkpoint/prune.h"
 #include "weft/checkpoint/store_names.h"
 #include "weft/checkpoint/store_writer.h"
 #include "weft/comm/host_name.h"
@@ -161,13 +158,7 @@ void SpreadStore::save(comm::Group& group, const checkpoint::SaveRequest& reques
   });
   // Before this, one folder may have the new step while another has only the one before.
   throw_failures(exchange(group, mine), {.title = kNotSaved, .what = "could not commit the step", .where = folder_});
-  if (!leads() || !request.keep) return;
-  pass(checkpoint::KillPoint::kPruneBegin);
-  try {
-    prune_store(env_, folder_, *request.keep);
-  } catch (const Error& error) {
-    log_warn("old checkpoints could not be removed\n", error.what());
-  }
+  if (leads() && request.keep) prune_after_commit(env_, folder_, *request.keep);
 }
 
 }  // namespace weft::engine

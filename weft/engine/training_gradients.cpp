@@ -2,7 +2,7 @@
 // what a rank has added up alone.
 #include <c10/core/GradMode.h>
 
-#include "weft/engine/state_names.h"
+#include "weft/checkpoint/state_names.h"
 #include "weft/engine/training.h"
 
 namespace weft::engine {
@@ -12,7 +12,7 @@ std::vector<checkpoint::LiveSlice> Training::summed_gradients(StateOf of) {
   if (!adds_up() || !has_reduced_) return out;
   const at::NoGradGuard no_grad;
   for (int bucket = 0; bucket < buckets_->size(); ++bucket)
-    add_slices(out, std::string(kGradPrefix), bucket, {reducer_->result(bucket)}, of);
+    add_slices(out, std::string(checkpoint::kGradPrefix), bucket, {reducer_->result(bucket)}, of);
   return out;
 }
 

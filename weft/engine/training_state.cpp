@@ -11,8 +11,8 @@
 #include "weft/base/hash.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
+#include "weft/checkpoint/state_names.h"
 #include "weft/engine/saved_numbers.h"
-#include "weft/engine/state_names.h"
 #include "weft/engine/training.h"
 
 namespace weft::engine {
@@ -77,7 +77,7 @@ void Training::add_loose(std::vector<checkpoint::LiveSlice>& out, StateOf of) co
   for (const int number : plan_->table.frozen()) {
     const at::Tensor& tensor = model_.parameters[static_cast<size_t>(number)].second;
     if (plan_->layout.home(number).bucket < buckets_->num_with_frozen() || tensor.numel() == 0) continue;
-    checkpoint::LiveSlice slice{.tensor = cat(kParamPrefix, plan_->table[number].name),
+    checkpoint::LiveSlice slice{.tensor = cat(checkpoint::kParamPrefix, plan_->table[number].name),
                                 .shape = tensor.sizes().vec(),
                                 .begin = 0,
                                 .values = tensor.detach()};
@@ -96,14 +96,14 @@ std::vector<checkpoint::LiveSlice> Training::state_slices(StateOf of) {
   std::vector<checkpoint::LiveSlice> out;
   for (int bucket = 0; bucket < buckets_->num_with_frozen(); ++bucket) {
     const bool has_master = bucket < std::ssize(masters_);
-    add_slices(out, std::string(kParamPrefix), bucket,
+    add_slices(out, std::string(checkpoint::kParamPrefix), bucket,
                {has_master ? masters_[static_cast<size_t>(bucket)] : own_parameters(bucket)}, of);
   }
   add_loose(out, of);
   for (const auto& [kind, flats] : updater_.state()) {
     for (int bucket = 0; bucket < std::ssize(flats); ++bucket) {
       if (flats[static_cast<size_t>(bucket)].empty()) continue;
-      add_slices(out, cat(kOptimPrefix, kind, "/"), bucket, flats[static_cast<size_t>(bucket)], of);
+      add_slices(out, cat(checkpoint::kOptimPrefix, kind, "/"), bucket, flats[static_cast<size_t>(bucket)], of);
     }
   }
   return out;
@@ -115,9 +115,10 @@ checkpoint::Shapes Training::state_shapes() {
   for (int number = 0; number < plan_->table.size(); ++number) {
     const plan::Parameter& parameter = plan_->table[number];
     if (plan_->table.owner(number) != number || plan_->table.num_elements(number) == 0) continue;
-    out[cat(kParamPrefix, parameter.name)] = parameter.shape;
+    out[cat(checkpoint::kParamPrefix, parameter.name)] = parameter.shape;
     if (parameter.frozen) continue;
-    for (const auto& [kind, flats] : state) out[cat(kOptimPrefix, kind, "/", parameter.name)] = parameter.shape;
+    for (const auto& [kind, flats] : state)
+      out[cat(checkpoint::kOptimPrefix, kind, "/", parameter.name)] = parameter.shape;
   }
   return out;
 }
@@ -126,9 +127,10 @@ NamedTensors Training::own_bytes() {
   NamedTensors out;
   for (auto& [where, generator] : generators(device_)) {
     const std::scoped_lock lock(generator.mutex());
-    out.emplace_back(random_name(where, world_.rank), generator.get_state());
+    out.emplace_back(checkpoint::random_name(where, world_.rank), generator.get_state());
   }
-  if (has_user_optimizer_) out.emplace_back(user_state_name(world_.rank, world_.size), updater_.user_bytes());
+  if (has_user_optimizer_)
+    out.emplace_back(checkpoint::user_state_name(world_.rank, world_.size), updater_.user_bytes());
   return out;
 }
 

@@ -11,9 +11,9 @@
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
+#include "weft/checkpoint/state_names.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/gradients_lost.h"
-#include "weft/engine/state_names.h"
 #include "weft/monitor/span.h"
 #include "weft/optim/core/schedule_settings.h"
 
@@ -282,14 +282,14 @@ NamedTensors Updater::user_state(comm::Group& group) {
   if (!user_) return out;
   const auto saved = exchange_texts(group, user_->save(), targets_.params.front().device());
   for (int rank = 0; rank < group.world(); ++rank) {
-    out.emplace_back(user_state_name(rank, group.world()), tensor_of(saved[static_cast<size_t>(rank)]));
+    out.emplace_back(checkpoint::user_state_name(rank, group.world()), tensor_of(saved[static_cast<size_t>(rank)]));
   }
   return out;
 }
 
 void Updater::set_user_state(comm::Group& group, const NamedTensors& state) {
   if (!user_) return;
-  const std::string name = user_state_name(group.rank(), group.world());
+  const std::string name = checkpoint::user_state_name(group.rank(), group.world());
   const auto found = std::ranges::find(state, name, &NamedTensors::value_type::first);
   if (found == state.end()) {
     throw Error(ErrorKind::kInput,

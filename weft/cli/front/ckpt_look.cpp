@@ -9,6 +9,7 @@
 #include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
+#include "weft/checkpoint/state_names.h"
 #include "weft/cli/front/ckpt.h"
 #include "weft/cli/front/flags.h"
 #include "weft/monitor/table.h"
@@ -36,7 +37,7 @@ std::string metrics_text(const Manifest& manifest) {
 uint64_t num_params(const Manifest& manifest) {
   uint64_t out = 0;
   for (const auto& [name, tensor] : manifest.tensors) {
-    if (name.starts_with("param/")) out += numel_of(tensor);
+    if (name.starts_with(checkpoint::kParamPrefix)) out += numel_of(tensor);
   }
   return out;
 }

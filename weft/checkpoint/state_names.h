@@ -9,7 +9,7 @@
 
 #include "weft/base/text.h"
 
-namespace weft::engine {
+namespace weft::checkpoint {
 
 inline constexpr std::string_view kParamPrefix = "param/";      // param/NAME, in fp32 where there is such a copy
 inline constexpr std::string_view kOptimPrefix = "optim/";      // optim/exp_avg/NAME
@@ -21,7 +21,8 @@ inline constexpr std::string_view kGradPrefix = "grad/";
 // Of ranks whose buffers are not rank 0's.
 inline std::string own_buffer_name(int rank, const std::string& name) { return cat("own_buffer/", rank, "/", name); }
 // Of a step under way: what one rank has added up and not yet reduced.
-inline std::string own_grad_name(int rank, const std::string& name) { return cat("own_grad/", rank, "/", name); }
+inline constexpr std::string_view kOwnGradPrefix = "own_grad/";
+inline std::string own_grad_name(int rank, const std::string& name) { return cat(kOwnGradPrefix, rank, "/", name); }
 inline std::string random_name(const std::string& where, int rank) { return cat("random/", where, "/", rank); }
 inline std::string user_state_name(int rank, int world) { return cat("user_optimizer.rank_", rank, "_of_", world); }
 
@@ -29,4 +30,4 @@ inline std::string user_state_name(int rank, int world) { return cat("user_optim
 inline constexpr std::string_view kNumbersSection = "weft.numbers", kPlanSection = "weft.plan",
                                   kTagSection = "weft.tag", kDataSection = "weft.data", kClientPrefix = "client.";
 
-}  // namespace weft::engine
+}  // namespace weft::checkpoint
