@@ -21,7 +21,7 @@ enum class FrameKind : char {
   // To the agent.
   kJob = 'j',  // what to start, see agent_job.h
   kSignal =
-      's',  // number: the signal that asks its ranks to end; nothing when they were asked already; bytes: see kLastWord
+      's',      // number: the signal that asks its ranks to end; nothing when they were asked already; bytes: kLastWord
   kKill = 'k',  // do not wait for them any longer
   // To the one who started it.
   kHello = 'h',    // number: a port that is free there; bytes: its version

@@ -8,12 +8,13 @@
 //   stage 3   every micro-step: all-gather for forward, again for backward, reduce-scatter. Where all parameters may stay
 //             gathered (live_elements), once in the step's first micro-step; after the update, those that stay whole. With
 //             common_parameters nothing is gathered; with host_copy each bucket after the update, and once for all ranks of
-//             a host. This is what a model that touches each bucket once in forward and once in
-//             backward would gather: what one does is learnt from it, residency.h
+//             a host. This is what a model that touches each bucket once in forward and once in backward would gather: what
+//             one does is learnt from it, residency.h
 //
 // A step is accumulation_steps micro-steps, of which the last is the boundary. Bytes sent are those of the ring: (n-1)/n of
 // the bucket for a reduce-scatter or an all-gather, twice that for an all-reduce. Buckets divide by the world, so this
-// is exact. Where a host's ranks take a bucket once, each counts its part of what the host sends. The few bytes of the gradient norm and of the overflow check are not in it. A world of 1 sends nothing.
+// is exact. Where a host's ranks take a bucket once, each counts its part of what the host sends. The few bytes of the
+// gradient norm and of the overflow check are not in it. A world of 1 sends nothing.
 //
 // Pure functions: any thread. Requires: a stage from 0 to 3.
 #pragma once
