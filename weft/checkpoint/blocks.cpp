@@ -16,9 +16,13 @@ Error damaged(const File& file, const StoredFile& stored, uint64_t block, const 
 }  // namespace
 
 void read_block(File& file, const StoredFile& stored, uint64_t block, std::span<std::byte> into) {
-  const size_t got = file.read_at(block * stored.block_bytes, into);
-  if (got != into.size()) throw damaged(file, stored, block, cat("ends after ", got, " of ", into.size(), " bytes"));
-  const Hash128 found = hash128(into), expected = stored.blocks[block];
+  check_block(file, stored, block, into.first(file.read_at(block * stored.block_bytes, into)));
+}
+
+void check_block(const File& file, const StoredFile& stored, uint64_t block, std::span<const std::byte> got) {
+  const uint64_t size = stored.size_of_block(block);
+  if (got.size() != size) throw damaged(file, stored, block, cat("ends after ", got.size(), " of ", size, " bytes"));
+  const Hash128 found = hash128(got), expected = stored.blocks[block];
   if (found != expected)
     throw damaged(file, stored, block, cat("has the hash ", to_hex(found), ", the manifest says ", to_hex(expected)));
 }

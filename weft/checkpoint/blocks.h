@@ -13,7 +13,10 @@
 
 namespace weft::checkpoint {
 
-// Reads a block and compares its hash. Requires: `into` is exactly as large as the block.
+// Reads a block and checks it. Requires: `into` is exactly as large as the block.
 void read_block(File& file, const StoredFile& stored, uint64_t block, std::span<std::byte> into);
+
+// Compares what was read of a block with its size and its hash.
+void check_block(const File& file, const StoredFile& stored, uint64_t block, std::span<const std::byte> got);
 
 }  // namespace weft::checkpoint

@@ -7,7 +7,6 @@
 #include "weft/base/check.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
-#include "weft/checkpoint/blocks.h"
 #include "weft/checkpoint/store_names.h"
 
 namespace weft::checkpoint {
@@ -37,7 +36,7 @@ struct StepReader::Source {
 StepReader::~StepReader() = default;
 
 StepReader::StepReader(Env& env, std::string folder, Manifest manifest)
-    : env_(env), folder_(std::move(folder)), manifest_(std::move(manifest)) {
+    : env_(env), folder_(std::move(folder)), manifest_(std::move(manifest)), stream_(env) {
   for (const auto& file : manifest_.files) {
     sources_.push_back({.stored = &file, .file = nullptr});
     for (const auto& slice : file.slices) {
@@ -89,28 +88,12 @@ void StepReader::read(std::string_view tensor, uint64_t begin, uint64_t end, std
 void StepReader::read_piece(Source& source, uint64_t offset, std::span<std::byte> into) {
   while (!into.empty()) {
     const uint64_t block = offset / source.stored->block_bytes, skip = offset % source.stored->block_bytes;
-    const uint64_t size = source.stored->size_of_block(block);
-    const size_t take = std::min<uint64_t>(into.size(), size - skip);
-    if (take == size) {  // all of the block: straight to its place
-      read_block(source.opened(env_, folder_), *source.stored, block, into.first(take));
-      bytes_read_ += size;
-    } else {
-      std::memcpy(into.data(), cached_block(source, block).data() + skip, take);
-    }
+    const auto bytes = stream_.block(source.opened(env_, folder_), *source.stored, block);
+    const size_t take = std::min<uint64_t>(into.size(), bytes.size() - skip);
+    std::memcpy(into.data(), bytes.data() + skip, take);
     into = into.subspan(take);
     offset += take;
   }
-}
-
-std::span<const std::byte> StepReader::cached_block(Source& source, uint64_t block) {
-  if (block_source_ == &source && block_index_ == block) return block_;
-  block_source_ = nullptr;  // until the new one has proved good
-  block_.resize(source.stored->size_of_block(block));
-  read_block(source.opened(env_, folder_), *source.stored, block, block_);
-  bytes_read_ += block_.size();
-  block_source_ = &source;
-  block_index_ = block;
-  return block_;
 }
 
 }  // namespace weft::checkpoint

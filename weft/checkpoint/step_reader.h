@@ -4,7 +4,7 @@
 //   StepReader reader(env, found.folder, found.manifest);
 //   reader.read("wte", begin, end, std::as_writable_bytes(std::span(slice)));
 //
-// Ownership: keeps the files it has read from open, and one block in memory. Threads: one reader per thread.
+// Ownership: keeps the files it has read from open, and a few blocks in memory. Threads: one reader per thread.
 // Failure: Error(kInput) for a tensor or range that is not there, and for damage, naming file, block and tensor; IoError.
 #pragma once
 
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "weft/base/env.h"
+#include "weft/checkpoint/block_stream.h"
 #include "weft/checkpoint/manifest.h"
 
 namespace weft::checkpoint {
@@ -44,7 +45,7 @@ class StepReader {
   void read(std::string_view tensor, uint64_t begin, uint64_t end, std::span<std::byte> into);
 
   // Bytes taken from the disk so far, whole blocks.
-  uint64_t bytes_read() const { return bytes_read_; }
+  uint64_t bytes_read() const { return stream_.bytes_read(); }
 
  private:
   struct Source;  // one file: open once it was needed
@@ -55,17 +56,13 @@ class StepReader {
 
   const StoredTensor& tensor_of(std::string_view name, uint64_t begin, uint64_t end) const;
   void read_piece(Source& source, uint64_t offset, std::span<std::byte> into);
-  std::span<const std::byte> cached_block(Source& source, uint64_t block);
 
   Env& env_;
   std::string folder_;
   Manifest manifest_;
   std::map<std::string_view, std::vector<Place>> places_;  // by tensor, in the order of elements; views into manifest_
   std::vector<Source> sources_;
-  std::vector<std::byte> block_;  // the last one that was only partly asked for: its neighbours often come next
-  const Source* block_source_ = nullptr;
-  uint64_t block_index_ = 0;
-  uint64_t bytes_read_ = 0;
+  BlockStream stream_;  // after the files it reads from
 };
 
 }  // namespace weft::checkpoint

@@ -3,12 +3,15 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <set>
 #include <utility>
 
 #include "weft/base/check.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/checkpoint/direct_io.h"
 #include "weft/checkpoint/manifest_impl.h"
 #include "weft/checkpoint/store_names.h"
 
@@ -42,6 +45,11 @@ void check_keys(const SafetensorsHeader& header, const std::string& path) {
   }
 }
 
+// Room for all of it in one piece. No failure: where that is not to be had, the writes say so.
+void reserve(int fd, uint64_t bytes) {
+  if (bytes > 0) static_cast<void>(::fallocate(fd, 0, 0, static_cast<off_t>(bytes)));
+}
+
 }  // namespace
 
 RankFileWriter::RankFileWriter(Env& env, const std::string& store, int64_t step, int rank,
@@ -55,11 +63,15 @@ RankFileWriter::RankFileWriter(Env& env, const std::string& store, int64_t step,
   make_folders_durably(env, store);
   env.make_folders(folder_);
   file_ = create_stored(env, path);
-  buffers_.resize(static_cast<size_t>(options.num_buffers));
-  io_ = env.async_io({.depth = options.num_buffers});
   const std::string text = render_header(header);
   for (auto& slice : part_.file.slices) slice.offset += text.size();
   part_.file.bytes += text.size();
+  if (file_->fd() >= 0) {
+    reserve(file_->fd(), part_.file.bytes);
+    is_direct_ = part_.file.block_bytes % kDirectAlignment == 0 && set_direct(file_->fd(), true);
+  }
+  for (int i = 0; i < options.num_buffers; ++i) buffers_.push_back({.bytes = aligned_bytes(part_.file.block_bytes)});
+  io_ = env.async_io({.depth = options.num_buffers});
   append(bytes_of(text));
 }
 
@@ -67,33 +79,63 @@ void RankFileWriter::append(std::span<const std::byte> bytes) {
   WEFT_CHECK_LE(bytes.size(), part_.file.bytes - appended_bytes_);
   appended_bytes_ += bytes.size();
   while (!bytes.empty()) {
-    auto& filling = buffers_[at_].bytes;
-    const size_t take = std::min<uint64_t>(bytes.size(), part_.file.block_bytes - filling.size());
-    filling.insert(filling.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(take));
+    Buffer& filling = buffers_[at_];
+    const size_t take = std::min<uint64_t>(bytes.size(), part_.file.block_bytes - filling.used);
+    std::memcpy(filling.bytes.get() + filling.used, bytes.data(), take);
+    filling.used += take;
     bytes = bytes.subspan(take);
-    if (filling.size() == part_.file.block_bytes) send_block();
+    if (filling.used == part_.file.block_bytes) send_block();
   }
 }
 
 void RankFileWriter::send_block() {
   Buffer& full = buffers_[at_];
-  const uint64_t offset = part_.file.blocks.size() * part_.file.block_bytes;
-  part_.file.blocks.push_back(hash128(full.bytes));
-  full.ticket = io_->submit_write(*file_, offset, full.bytes);
+  // The last block ends where the file does, which a direct write cannot.
+  if (full.used % kDirectAlignment != 0) use_page_cache();
+  full.offset = part_.file.blocks.size() * part_.file.block_bytes;
+  full.is_direct = is_direct_;
+  part_.file.blocks.push_back(hash128(full.content()));
+  full.ticket = io_->submit_write(*file_, full.offset, full.content());
   at_ = (at_ + 1) % buffers_.size();
-  Buffer& next = buffers_[at_];
-  if (next.ticket) {
-    io_->wait(*std::exchange(next.ticket, std::nullopt));
-    written_bytes_ += next.bytes.size();
-    start_disk();
-  }
-  next.bytes.clear();
+  wait_for(buffers_[at_]);
+  start_disk();
 }
 
-// Left alone, the operating system keeps it all in memory until finish() asks for it, and the disk has nothing to do meanwhile: four
-// times as long for a gigabyte.
+// Leaves the buffer empty.
+void RankFileWriter::wait_for(Buffer& buffer) {
+  if (!buffer.ticket) return;
+  try {
+    io_->wait(*std::exchange(buffer.ticket, std::nullopt));
+  } catch (const IoError& error) {
+    // Some file systems take the flag and refuse the write.
+    if (!buffer.is_direct || error.code() != EINVAL) {
+      drop_others();
+      throw;
+    }
+    use_page_cache();
+    file_->write_at(buffer.offset, buffer.content());
+  }
+  written_bytes_ += buffer.used;
+  buffer.used = 0;
+}
+
+// One failure is told; that the blocks behind it failed too is no news.
+void RankFileWriter::drop_others() {
+  try {
+    io_->wait_all();
+  } catch (const IoError&) {  // as the first
+  }
+}
+
+// Blocks on their way end in one way or the other: each has pages of its own.
+void RankFileWriter::use_page_cache() {
+  if (std::exchange(is_direct_, false)) set_direct(file_->fd(), false);
+}
+
+// Through the page cache: left alone, the operating system keeps it all in memory until finish() asks for it, and the disk has
+// nothing to do meanwhile: four times as long for a gigabyte.
 void RankFileWriter::start_disk() {
-  if (written_bytes_ - started_bytes_ < kDiskPieceBytes) return;
+  if (is_direct_ || written_bytes_ - started_bytes_ < kDiskPieceBytes) return;
   // No promise and no failure: what it could not begin with, sync() does or reports.
   if (file_->fd() >= 0)
     ::sync_file_range(file_->fd(), static_cast<off_t>(started_bytes_),
@@ -103,8 +145,8 @@ void RankFileWriter::start_disk() {
 
 Part RankFileWriter::finish() {
   WEFT_CHECK_EQ(appended_bytes_, part_.file.bytes);
-  if (!buffers_[at_].bytes.empty()) send_block();
-  io_->wait_all();
+  if (buffers_[at_].used > 0) send_block();
+  for (Buffer& buffer : buffers_) wait_for(buffer);
   file_->sync();
   // Here as well as at the commit: on a network file system a host syncs the names it made itself.
   env_.sync_folder(folder_);

@@ -24,6 +24,7 @@
 
 #include "weft/base/aio.h"
 #include "weft/base/env.h"
+#include "weft/checkpoint/direct_io.h"
 #include "weft/checkpoint/manifest.h"
 
 namespace weft::checkpoint {
@@ -41,7 +42,7 @@ struct WriterOptions {
   int part = 0;  // which of the rank's files
   uint64_t block_bytes = kBlockBytes;
   // Blocks in memory: the next is filled and hashed while the others are on their way to the disk.
-  int num_buffers = 4;
+  int num_buffers = 8;
 };
 
 class RankFileWriter {
@@ -56,18 +57,27 @@ class RankFileWriter {
   Part finish();
 
  private:
+  // One block, aligned as direct writes want it.
   struct Buffer {
-    std::vector<std::byte> bytes;
-    std::optional<AsyncIo::Ticket> ticket;
+    AlignedBytes bytes;
+    size_t used = 0;
+    uint64_t offset = 0;  // in the file, once it is on its way
+    bool is_direct = false;
+    std::optional<AsyncIo::Ticket> ticket = {};
+    std::span<const std::byte> content() const { return {bytes.get(), used}; }
   };
 
   void send_block();
+  void wait_for(Buffer& buffer);
+  void drop_others();
+  void use_page_cache();
   void start_disk();
 
   Env& env_;
   std::string folder_;
   Part part_;
   uint64_t appended_bytes_ = 0;
+  bool is_direct_ = false;      // past the page cache
   uint64_t written_bytes_ = 0;  // that the operating system has
   uint64_t started_bytes_ = 0;  // of those, what the disk was told to begin with
   size_t at_ = 0;               // the buffer being filled
