@@ -273,9 +273,10 @@ Checkpoints::Attempt Checkpoints::bring_and_load(checkpoint::StepPlace place, co
 
 std::optional<LoadedCheckpoint> Checkpoints::load(const std::string& folder, const LoadCheckpointOptions& options,
                                                   const Copies& copies) {
-  const Stopwatch watch;
   finish_previous();
   training_.before_load();
+  training_.world().group->barrier();  // ranks that are still building their model are no part of what a load takes
+  const Stopwatch watch;
   const auto places = folder.empty() ? std::vector<checkpoint::StepPlace>() : places_in(folder);
   std::vector<std::pair<Checkpoints*, checkpoint::StepPlace>> candidates;
   if (copies.store != nullptr) {
