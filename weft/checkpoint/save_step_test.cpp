@@ -24,36 +24,12 @@ namespace {
 const int kWithoutRings = ::setenv("WEFT_AIO", "threads", 1);
 #endif
 
-constexpr double kShortS = 0.05, kLongS = 30;
-
-SaveRequest request_of(const ExampleSave& save, int rank, const std::string& id = "a1") {
-  SaveRequest out{.step = save.step,
-                  .rank = rank,
-                  .world = save.world,
-                  .id = id,
-                  .head = example_head(save),
-                  .others_deadline_s = kLongS};
-  for (const auto& [name, tensor] : kExampleTensors) {
-    const auto [begin, end] = example_share(name, rank, save.world);
-    out.slices.push_back({.tensor = name, .dtype = tensor.dtype, .shape = tensor.shape, .begin = begin, .end = end});
-  }
-  return out;
-}
-
-void save_rank(Env& env, const std::string& store, const ExampleSave& save, const SaveRequest& request) {
-  save_step(env, store, request, [&](RankFileWriter& writer) {
-    for (const auto& [name, tensor] : kExampleTensors) {
-      const auto [begin, end] = example_share(name, request.rank, save.world);
-      const uint64_t width = width_of(tensor);
-      writer.append(bytes_of(example_bytes(save, name).substr(begin * width, (end - begin) * width)));
-    }
-  });
-}
+constexpr double kShortS = 0.05;
 
 void save_together(Env& env, const std::string& store, const ExampleSave& save, const std::string& id = "a1") {
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < save.world; ++rank)
-    ranks.emplace_back([&, rank] { save_rank(env, store, save, request_of(save, rank, id)); });
+    ranks.emplace_back([&, rank] { save_example_rank(env, store, save, example_request(save, rank, id)); });
 }
 
 std::string refusal(const std::function<void()>& what) {
@@ -81,7 +57,7 @@ class CommitsAtOnce : public CrashEnv {
 TEST(SaveStep, NobodyTouchesAFolderThatRankZeroMayHaveCommitted) {
   CommitsAtOnce env;
   const ExampleSave save{.step = 3, .world = 2};
-  save_rank(env, "store", save, request_of(save, 1));
+  save_example_rank(env, "store", save, example_request(save, 1));
   EXPECT_TRUE(env.has_committed);
 }
 
@@ -100,10 +76,11 @@ TEST(SaveStep, RanksMeetInTheFolderAndLeaveNothingElse) {
 TEST(SaveStep, NotesOfAnEarlierAttemptAreNotTakenForThisOnes) {
   const test::TempDir dir;
   const ExampleSave before{.step = 3, .world = 2, .salt = 1}, after{.step = 3, .world = 2, .salt = 2};
-  save_rank(Env::posix(), dir / "store", before, request_of(before, 1, "old"));  // rank 0 died before it committed
-  SaveRequest alone = request_of(after, 0, "new");
+  save_example_rank(Env::posix(), dir / "store", before,
+                    example_request(before, 1, "old"));  // rank 0 died before it committed
+  SaveRequest alone = example_request(after, 0, "new");
   alone.others_deadline_s = kShortS;
-  const std::string text = refusal([&] { save_rank(Env::posix(), dir / "store", after, alone); });
+  const std::string text = refusal([&] { save_example_rank(Env::posix(), dir / "store", after, alone); });
   EXPECT_NE(text.find("no part of rank 1 after"), std::string::npos) << text;
   save_together(Env::posix(), dir / "store", after, "newer");
   EXPECT_TRUE(holds_example(Env::posix(), *find_newest(Env::posix(), dir / "store", Check::kEveryBlock), after));
@@ -112,13 +89,14 @@ TEST(SaveStep, NotesOfAnEarlierAttemptAreNotTakenForThisOnes) {
 TEST(SaveStep, ARankThatCannotWriteIsNamedAtOnce) {
   const test::TempDir dir;
   const ExampleSave save{.step = 3, .world = 3};
-  SaveRequest broken = request_of(save, 2);
+  SaveRequest broken = example_request(save, 2);
   EXPECT_NE(refusal([&] {
               save_step(Env::posix(), dir / "store", broken,
                         [](RankFileWriter&) { throw IoError("write", "disk", ENOSPC); });
             }).find("disk"),
             std::string::npos);
-  const std::string text = refusal([&] { save_rank(Env::posix(), dir / "store", save, request_of(save, 0)); });
+  const std::string text =
+      refusal([&] { save_example_rank(Env::posix(), dir / "store", save, example_request(save, 0)); });
   EXPECT_NE(text.find("its part could not be written by rank 2"), std::string::npos) << text;
   EXPECT_FALSE(find_newest(Env::posix(), dir / "store", Check::kManifest));
 }
@@ -127,10 +105,10 @@ TEST(SaveStep, NobodyWaitsLongForRanksThatWillNotCome) {
   const test::TempDir dir;
   const ExampleSave save{.step = 3, .world = 2};
   const std::atomic<bool> hurry = true;
-  SaveRequest request = request_of(save, 0);
+  SaveRequest request = example_request(save, 0);
   request.hurry = &hurry;
   request.hurry_deadline_s = kShortS;
-  const std::string text = refusal([&] { save_rank(Env::posix(), dir / "store", save, request); });
+  const std::string text = refusal([&] { save_example_rank(Env::posix(), dir / "store", save, request); });
   EXPECT_NE(text.find("training ended before"), std::string::npos) << text;
 }
 
@@ -139,9 +117,9 @@ TEST(SaveStep, PrunesAfterTheCommitAndSweepsBefore) {
   Env::posix().make_folders(dir / "store/step_00000001.tmp");
   for (int64_t step = 2; step <= 5; ++step) {
     const ExampleSave save{.step = step, .world = 1};
-    SaveRequest request = request_of(save, 0);
+    SaveRequest request = example_request(save, 0);
     request.keep = PrunePolicy{.keep_last = 2};
-    save_rank(Env::posix(), dir / "store", save, request);
+    save_example_rank(Env::posix(), dir / "store", save, request);
   }
   std::vector<std::string> names = Env::posix().list(dir / "store");
   EXPECT_EQ(names, (std::vector<std::string>{"latest", "step_00000004", "step_00000005"}));

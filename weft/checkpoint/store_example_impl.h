@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "weft/base/text.h"
+#include "weft/checkpoint/save_step.h"
 #include "weft/checkpoint/step_reader.h"
 #include "weft/checkpoint/store.h"
 #include "weft/checkpoint/store_writer.h"
@@ -87,6 +88,31 @@ inline void save_example(Env& env, const std::string& store, const ExampleSave& 
   std::vector<Part> parts;
   for (const auto& writer : writers) parts.push_back(writer->finish());
   commit_step(env, store, example_head(save), parts);
+}
+
+// The same through the folder: what each rank does by itself.
+inline SaveRequest example_request(const ExampleSave& save, int rank, const std::string& id = "a1") {
+  SaveRequest out{.step = save.step,
+                  .rank = rank,
+                  .world = save.world,
+                  .id = id,
+                  .head = example_head(save),
+                  .others_deadline_s = 30};
+  for (const auto& [name, tensor] : kExampleTensors) {
+    const auto [begin, end] = example_share(name, rank, save.world);
+    out.slices.push_back({.tensor = name, .dtype = tensor.dtype, .shape = tensor.shape, .begin = begin, .end = end});
+  }
+  return out;
+}
+
+inline void save_example_rank(Env& env, const std::string& store, const ExampleSave& save, const SaveRequest& request) {
+  save_step(env, store, request, [&](RankFileWriter& writer) {
+    for (const auto& [name, tensor] : kExampleTensors) {
+      const auto [begin, end] = example_share(name, request.rank, save.world);
+      const uint64_t width = width_of(tensor);
+      writer.append(bytes_of(example_bytes(save, name).substr(begin * width, (end - begin) * width)));
+    }
+  });
 }
 
 inline std::string read_whole(StepReader& reader, const std::string& tensor) {
