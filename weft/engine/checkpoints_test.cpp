@@ -7,6 +7,7 @@
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "tests/support/ranks.h"
@@ -129,20 +130,26 @@ const std::vector<std::string> kStages = {
     R"(, "zero_optimization": {"stage": 3, "reduce_bucket_size": 100, "stage3_param_persistence_threshold": 36,
         "stage3_max_live_parameters": 0}, "weft": {"common_parameters": false})"};
 
-class Resume : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+struct From {
+  const char* type;
+  std::string config;
+  int world = 1;
+};
 
-// From each world and stage to others, a third of all pairs.
+class Resume : public testing::TestWithParam<From> {};
+
+// From each world and stage to each: every other pair, or with WEFT_TEST_ALL all of them, which takes some minutes.
 TEST_P(Resume, FromAnyToAny) {
-  const std::string type = GetParam().second;
-  int turn = 0;
-  for (const int from_world : {1, 2, 3, 4}) {
-    for (size_t from = 0; from < kStages.size(); ++from) {
-      if ((turn + static_cast<int>(from)) % 2 != 0 && from_world != 2) continue;
-      const test::TempDir dir;
-      const How before{.world = from_world, .more = type + kStages[from]};
-      const auto [saved, end] = save_and_go_on(dir / "store", before);
-      for (const int to_world : {1, 2, 3, 4}) {
-        const How after{.world = to_world, .more = type + kStages[static_cast<size_t>(turn++) % kStages.size()]};
+  const auto& [name, type, from_world] = GetParam();
+  const bool all = std::getenv("WEFT_TEST_ALL") != nullptr;
+  for (size_t from = 0; from < kStages.size(); ++from) {
+    const test::TempDir dir;
+    const How before{.world = from_world, .more = type + kStages[from]};
+    const auto [saved, end] = save_and_go_on(dir / "store", before);
+    for (const int to_world : {1, 2, 3, 4}) {
+      for (size_t to = (all || (from + static_cast<size_t>(to_world)) % 2 == 0) ? 0 : 1; to < kStages.size();
+           to += all ? 1 : 2) {
+        const How after{.world = to_world, .more = type + kStages[to]};
         const std::string which = cat(from_world, before.more, " -> ", to_world, after.more);
         const auto [loaded, went_on] = load_and_go_on(dir / "store", after);
         expect_same_state(loaded, saved, which);
@@ -152,12 +159,18 @@ TEST_P(Resume, FromAnyToAny) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Resume,
-    testing::Values(std::pair{"fp32", R"(, "gradient_clipping": 0.05)"},
-                    std::pair{"bf16", R"(, "bf16": {"enabled": true}, "gradient_clipping": 0.05)"},
-                    std::pair{"fp16", R"(, "fp16": {"enabled": true, "initial_scale_power": 17, "hysteresis": 1})"}),
-    [](const auto& one) { return std::string(one.param.first); });
+std::vector<From> every_type_and_world() {
+  std::vector<From> out;
+  for (const int world : {1, 2, 3, 4}) {
+    out.push_back({"fp32", R"(, "gradient_clipping": 0.05)", world});
+    out.push_back({"bf16", R"(, "bf16": {"enabled": true}, "gradient_clipping": 0.05)", world});
+    out.push_back({"fp16", R"(, "fp16": {"enabled": true, "initial_scale_power": 17, "hysteresis": 1})", world});
+  }
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Resume, testing::ValuesIn(every_type_and_world()),
+                         [](const auto& one) { return cat(one.param.type, "_of_", one.param.world); });
 
 TEST(ResumeAcrossTypes, MastersBecomeParametersAndBack) {
   const std::string wide, narrow = R"(, "bf16": {"enabled": true})";
