@@ -59,8 +59,8 @@ REDUCER = Contender("c10d::Reducer from C++", who="reducer")
 class Place:
     """Where ranks run: on this host, or one or more on each of several."""
 
-    def __init__(self, weft: pathlib.Path, ranks: int, hosts: Optional[list[str]] = None) -> None:
-        self.weft, self.ranks, self.hosts = weft, ranks, hosts
+    def __init__(self, weft: pathlib.Path, ranks: int, hosts: Optional[list[str]] = None, options: tuple[str, ...] = ()) -> None:
+        self.weft, self.ranks, self.hosts, self.options = weft, ranks, hosts, options
         self.per_host = ranks // len(hosts) if hosts else ranks
 
     def torchrun(self) -> list[str]:
@@ -68,7 +68,7 @@ class Place:
 
     def command(self, only: Optional[int] = None) -> list[str]:
         """Runs what follows as all ranks, or as a world of one where rank `only` would be."""
-        run = [str(self.weft), "run", "--threads", "1"]
+        run = [str(self.weft), "run", "--threads", "1", *self.options]
         if not self.hosts:
             return [*run, "-n", str(self.ranks) if only is None else "1", "--"]
         hosts = [f"{host}:{self.per_host}" for host in self.hosts] if only is None else [self.hosts[only // self.per_host]]
