@@ -83,7 +83,7 @@ void BlockStream::forget_what_comes() {
   if (coming_.empty()) return;
   try {
     io_->wait_all();
-  } catch (const IoError&) {  // of a block that nobody wants any more
+  } catch (const IoError&) {  // NOLINT(bugprone-empty-catch): of a block that nobody wants any more
   }
   for (Buffer& buffer : coming_) free_.push_back(std::move(buffer));
   coming_.clear();

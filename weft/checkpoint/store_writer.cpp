@@ -123,7 +123,7 @@ void RankFileWriter::wait_for(Buffer& buffer) {
 void RankFileWriter::drop_others() {
   try {
     io_->wait_all();
-  } catch (const IoError&) {  // as the first
+  } catch (const IoError&) {  // NOLINT(bugprone-empty-catch): the first failure is the one to tell
   }
 }
 
