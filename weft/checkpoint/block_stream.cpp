@@ -42,8 +42,7 @@ void BlockStream::begin(File& file, const StoredFile& stored, uint64_t index) {
     free_.clear();
     buffer_bytes_ = stored.block_bytes;
   }
-  if (file_ != &file)
-    is_direct_ = may_be_direct_ && stored.block_bytes % kDirectAlignment == 0 && set_direct(file.fd(), true);
+  if (file_ != &file && may_be_direct_ && stored.block_bytes % kDirectAlignment == 0) set_direct(file.fd(), true);
   file_ = &file;
   stored_ = &stored;
   next_ = index;
@@ -72,7 +71,7 @@ size_t BlockStream::arrived(Buffer& buffer) {
       forget_what_comes();
       throw;
     }
-    may_be_direct_ = is_direct_ = false;
+    may_be_direct_ = false;
     set_direct(file_->fd(), false);
     return file_->read_at(buffer.block * stored_->block_bytes,
                           {buffer.bytes.get(), stored_->size_of_block(buffer.block)});

@@ -47,7 +47,7 @@ class BlockStream {
   Env& env_;
   File* file_ = nullptr;
   const StoredFile* stored_ = nullptr;
-  bool is_direct_ = false, may_be_direct_ = true;
+  bool may_be_direct_ = true;
   uint64_t next_ = 0;     // the first block that nobody has asked the disk for
   size_t num_ahead_ = 1;  // grows as long as blocks are asked for in their order
   uint64_t buffer_bytes_ = 0;
