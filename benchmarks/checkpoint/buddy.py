@@ -16,7 +16,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from benchmarks.e2e.pages import chosen, command_line, dated, facts_of, machine_line, parser_for, ratio, show, work_lines, write_results  # noqa: E402
+from benchmarks.e2e.pages import chosen, facts_of, machine_line, parser_for, publish, ratio, work_lines  # noqa: E402
 from benchmarks.e2e.train_vs_torch import write_init  # noqa: E402
 from benchmarks.peers.contenders import Contender, Place, run_rounds, same_losses, summary  # noqa: E402
 
@@ -77,10 +77,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, action="append", help="copy every so many steps; may be repeated (1, 5, 20)")
     o = parser.parse_args()
     o.every = o.every or [1, 5, 20]
-    result = measure(o)
-    text = report(o, result, command_line("benchmarks/checkpoint/buddy.py", sys.argv[1:]))
-    show(o, text, result)
-    write_results(o, dated(f"buddy_n{o.world}"), text)
+    publish(o, f"buddy_n{o.world}", measure(o), report)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from benchmarks.checkpoint.disk import bytes_in, forget, sequential_rates  # noqa: E402
-from benchmarks.e2e.pages import chosen, command_line, dated, facts_of, machine_line, parser_for, show, write_results  # noqa: E402
+from benchmarks.e2e.pages import chosen, facts_of, machine_line, parser_for, publish  # noqa: E402
 from benchmarks.e2e.train_vs_torch import num_params, progress, shape_of  # noqa: E402
 
 LIMIT_S = 600
@@ -167,10 +167,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=60, help="weft: steps between saves; enough that each is written before the next begins")
     parser.add_argument("--disk", type=pathlib.Path, help="a folder on the disk to measure; the system's for temporary files by default")
     o = parser.parse_args()
-    result = measure(o)
-    text = report(o, result, command_line("benchmarks/checkpoint/save_load.py", sys.argv[1:]))
-    show(o, text, result)
-    write_results(o, dated(f"checkpoint_n{o.world}"), text)
+    publish(o, f"checkpoint_n{o.world}", measure(o), report)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from benchmarks.e2e.pages import chosen, command_line, dated, facts_of, machine_line, parser_for, ratio, show, work_lines, write_results  # noqa: E402
+from benchmarks.e2e.pages import chosen, facts_of, machine_line, parser_for, publish, ratio, work_lines  # noqa: E402
 from benchmarks.e2e.train_vs_torch import progress, write_init  # noqa: E402
 from benchmarks.peers.contenders import (REDUCER, TORCH_ALONE, TORCH_BF16, TORCH_DDP, TORCHRUN_DDP, WEFT_ALONE, WEFT_APART, Contender,  # noqa: E402
                                          Place, run_rounds, same_losses, summary)
@@ -79,10 +79,7 @@ def main() -> None:
     parser = parser_for(__doc__)
     parser.add_argument("-n", dest="world", type=int, default=2, help="ranks")
     o = parser.parse_args()
-    result = measure(o)
-    text = report(o, result, command_line("benchmarks/e2e/data_parallel.py", sys.argv[1:]))
-    show(o, text, result)
-    write_results(o, dated(f"data_parallel_n{o.world}"), text)
+    publish(o, f"data_parallel_n{o.world}", measure(o), report)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from benchmarks.e2e.pages import command_line, dated, facts_of, machine_line, parser_for, show, write_results  # noqa: E402
+from benchmarks.e2e.pages import facts_of, json_text, machine_line, parser_for, publish  # noqa: E402
 from benchmarks.e2e.train_vs_torch import progress, shape_of  # noqa: E402
 
 FP32, BF16, INT8, OTHER_SEED = "fp32", "bf16", "int8", "fp32, another seed"
@@ -101,9 +101,7 @@ def main() -> None:
     parser.add_argument("--data", default="corpus", help="as weft train's: corpus, or a text file or folder")
     o = parser.parse_args()
     result = measure(o)
-    text = report(o, result, command_line("benchmarks/e2e/int8_loss.py", sys.argv[1:]))
-    show(o, text, result)
-    write_results(o, dated(f"int8_loss_n{o.world}"), text, json=json.dumps({"schema": 1, **result}, indent=2) + "\n")
+    publish(o, f"int8_loss_n{o.world}", result, report, json=json_text(result) + "\n")
 
 
 if __name__ == "__main__":

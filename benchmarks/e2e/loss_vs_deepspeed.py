@@ -18,14 +18,13 @@ DeepSpeed's stage 0 is no reference in fp16: 0.19.8 divides by the scale there w
 from __future__ import annotations
 
 import argparse
-import json
 import pathlib
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from benchmarks.e2e.pages import command_line, dated, facts_of, machine_line, parser_for, show, write_results  # noqa: E402
+from benchmarks.e2e.pages import facts_of, json_text, machine_line, parser_for, publish  # noqa: E402
 from benchmarks.e2e.train_vs_torch import progress, write_init  # noqa: E402
 from benchmarks.peers.contenders import Contender, Place, RoundFailed, run_round  # noqa: E402
 
@@ -186,9 +185,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     o = parser.parse_args()
     result = measure(o)
-    text = report(o, result, command_line("benchmarks/e2e/loss_vs_deepspeed.py", sys.argv[1:]))
-    show(o, text, result)
-    write_results(o, dated(f"loss_vs_deepspeed_{o.device}_n{o.world}"), text, json=json.dumps({"schema": 1, **result}, indent=2) + "\n")
+    publish(o, f"loss_vs_deepspeed_{o.device}_n{o.world}", result, report, json=json_text(result) + "\n")
     sys.exit(0 if result["met"] else 1)
 
 

@@ -74,11 +74,23 @@ def command_line(program: str, words: list[str]) -> str:
 
 
 def show(o: argparse.Namespace, text: str, result: dict) -> None:
-    print(json.dumps({"schema": 1, **result}, indent=2) if o.json else text)
+    print(json_text(result) if o.json else text)
 
 
 def dated(stem: str) -> str:
     return f"{stem}_{datetime.date.today():%Y%m%d}"
+
+
+def publish(o: argparse.Namespace, stem: str, result: dict, report, **others: str) -> None:
+    """How a benchmark ends: its page, or its result as JSON, and both where --results says. report(o, result, command) makes the page."""
+    program = pathlib.Path(sys.argv[0]).resolve().relative_to(ROOT)
+    text = report(o, result, command_line(str(program), sys.argv[1:]))
+    show(o, text, result)
+    write_results(o, dated(stem), text, **others)
+
+
+def json_text(result: dict) -> str:
+    return json.dumps({"schema": 1, **result}, indent=2)
 
 
 def write_results(o: argparse.Namespace, stem: str, page: str, **others: str) -> None:

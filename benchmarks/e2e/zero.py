@@ -17,7 +17,6 @@ what is sent (2(n-1)/n of the parameters' bytes, at the rate that TCP reached) b
 from __future__ import annotations
 
 import argparse
-import json
 import pathlib
 import sys
 import tempfile
@@ -25,7 +24,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from benchmarks.e2e.lab import Bound, enter_lab, link_rate  # noqa: E402
-from benchmarks.e2e.pages import chosen, command_line, dated, facts_of, machine_line, parser_for, ratio, show, work_lines, write_results  # noqa: E402
+from benchmarks.e2e.pages import chosen, facts_of, json_text, machine_line, parser_for, publish, ratio, work_lines  # noqa: E402
 from benchmarks.e2e.train_vs_torch import num_params, progress, write_init  # noqa: E402
 from benchmarks.peers.contenders import (TORCH_DDP, TORCH_FSDP2, WEFT_ALONE, WEFT_APART, Contender, Place, farthest_losses, run_rounds, same_losses,  # noqa: E402
                                          summary, willing)
@@ -181,9 +180,7 @@ def main() -> None:
     o.world = o.num_hosts * o.per_host if o.num_hosts else o.world
     progress(f"{o.rounds} rounds of {o.steps} steps with {o.world} ranks; two steps of each first")
     result = measure(o)
-    text = report(o, result, command_line("benchmarks/e2e/zero.py", sys.argv[1:]))
-    show(o, text, result)
-    write_results(o, dated(f"zero{'_hosts' if o.hosts else ''}_n{o.world}"), text, json=json.dumps({"schema": 1, **result}, indent=2) + "\n")
+    publish(o, f"zero{'_hosts' if o.hosts else ''}_n{o.world}", result, report, json=json_text(result) + "\n")
 
 
 if __name__ == "__main__":

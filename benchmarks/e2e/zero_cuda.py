@@ -14,7 +14,6 @@ The limit is the floating-point operations of the step at the speed of a plain b
 from __future__ import annotations
 
 import argparse
-import json
 import pathlib
 import subprocess
 import sys
@@ -22,7 +21,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-from benchmarks.e2e.pages import chosen, command_line, dated, facts_of, machine_line, parser_for, ratio, show, work_lines, write_results  # noqa: E402
+from benchmarks.e2e.pages import chosen, facts_of, json_text, machine_line, parser_for, publish, ratio, work_lines  # noqa: E402
 from benchmarks.e2e.train_vs_torch import matmul_gflops, progress, step_flops, write_init  # noqa: E402
 from benchmarks.peers.contenders import Contender, Place, run_rounds, summary, willing  # noqa: E402
 
@@ -103,9 +102,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to try this program with a small shape")
     o = parser.parse_args()
     result = measure(o)
-    text = report(o, result, command_line("benchmarks/e2e/zero_cuda.py", sys.argv[1:]))
-    show(o, text, result)
-    write_results(o, dated(f"zero_{o.device}"), text, json=json.dumps({"schema": 1, **result}, indent=2) + "\n")
+    publish(o, f"zero_{o.device}", result, report, json=json_text(result) + "\n")
 
 
 if __name__ == "__main__":
