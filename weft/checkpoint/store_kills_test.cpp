@@ -13,8 +13,13 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <new>
+#include <optional>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -50,7 +55,7 @@ class SharedBoard {
   void* at_;
 };
 
-// How often the pruner and the sweeper meet each other's leftovers depends on the moments of the kills alone.
+// One start of all ranks, up to the kill.
 struct Attempt {
   std::string store;
   int world = 2;
@@ -122,8 +127,7 @@ void look(const Attempt& attempt, int64_t committed) {
 }
 
 TEST(StoreKills, NoCommittedStepIsLostAndNoBadOneFound) {
-  if (test::kThreadSanitizer)
-    GTEST_SKIP() << "a fork of a process with threads cannot start threads under this sanitizer";
+  if (test::kThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer cannot follow forks of a process with threads";
   constexpr int kKills = 40;
   const test::TempDir dir;
   const uint64_t seed = std::random_device()();

@@ -147,8 +147,8 @@ TEST_P(Resume, FromAnyToAny) {
     const How before{.world = from_world, .more = type + kStages[from]};
     const auto [saved, end] = save_and_go_on(dir / "store", before);
     for (const int to_world : {1, 2, 3, 4}) {
-      for (size_t to = (all || (from + static_cast<size_t>(to_world)) % 2 == 0) ? 0 : 1; to < kStages.size();
-           to += all ? 1 : 2) {
+      const size_t first = all ? 0 : (from + static_cast<size_t>(to_world)) % 2, stride = all ? 1 : 2;
+      for (size_t to = first; to < kStages.size(); to += stride) {
         const How after{.world = to_world, .more = type + kStages[to]};
         const std::string which = cat(from_world, before.more, " -> ", to_world, after.more);
         const auto [loaded, went_on] = load_and_go_on(dir / "store", after);
