@@ -20,8 +20,8 @@ namespace weft::launcher {
 enum class FrameKind : char {
   // To the agent.
   kJob = 'j',  // what to start, see agent_job.h
-  kSignal =
-      's',      // number: the signal that asks its ranks to end; nothing when they were asked already; bytes: kLastWord
+  // Number: the signal that asks its ranks to end, nothing when they were asked already; bytes: see kLastWord.
+  kSignal = 's',
   kKill = 'k',  // do not wait for them any longer
   // To the one who started it.
   kHello = 'h',    // number: a port that is free there; bytes: its version
