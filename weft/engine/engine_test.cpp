@@ -233,5 +233,13 @@ TEST(Engine, TunedBucketsChangeNoBit) {
   }
 }
 
+TEST(Engine, BucketsThatCannotBeTunedAreSaid) {
+  testing::internal::CaptureStderr();
+  const auto untuned = train_together(2, settings(2, 2, R"(, "weft": {"bucket": "auto"})"), 3);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_FALSE(untuned[0].tuning.has_value());
+  EXPECT_NE(said.find(R"("overlap_comm": true)"), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace weft

@@ -89,8 +89,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   reduce_lanes_ = std::move(lanes.reduce);
   gather_lanes_ = std::move(lanes.gather);
   learnt_ = world_.size == 1;  // nobody waits for a bucket
-  wants_tuning_ = config_.weft.bucket == config::BucketSizes::kAuto && world_.size > 1 && plan_->options.overlap &&
-                  !gathers_touched();
+  wants_tuning_ = can_be_tuned();
   step_began_ns_ = now_ns();
   lay_out(plan_->table, plan_->options.layout);
   convert_the_rest(model_, config_);
@@ -420,6 +419,18 @@ void Training::run_backward(const at::Tensor& loss) {
     }
     throw;
   }
+}
+
+// There must be something to hide communication behind, and buckets that are gradients' alone.
+bool Training::can_be_tuned() const {
+  if (config_.weft.bucket != config::BucketSizes::kAuto || world_.size == 1) return false;
+  const bool overlaps = plan_->options.overlap;
+  if (overlaps && !gathers_touched()) return true;
+  if (world_.rank == 0)
+    log_warn("\"bucket\": \"auto\" has no effect ",
+             overlaps ? "with stage 3, whose buckets are those of its parameters"
+                      : "without overlap: set \"zero_optimization\": {\"overlap_comm\": true}");
+  return false;
 }
 
 void Training::decide_buckets() { learnt_ ? tune_buckets() : learn_order(); }

@@ -170,6 +170,7 @@ class Training {
   at::Tensor scaled(const at::Tensor& loss) const;
   void decide_buckets();
   void learn_order();
+  bool can_be_tuned() const;
   void tune_buckets();
   // A backward whose gradients wait for what is decided after it.
   bool is_learning() const { return !learnt_ || (wants_tuning_ && global_steps_ > 0); }
