@@ -32,7 +32,24 @@ constexpr Column kColumns[] = {{"samples", &StepMetrics::samples},
                                {"forward_ms", &StepMetrics::forward_ms},
                                {"backward_ms", &StepMetrics::backward_ms},
                                {"optimizer_ms", &StepMetrics::optimizer_ms},
-                               {"exposed_comm_ms", &StepMetrics::exposed_comm_ms}};
+                               {"exposed_comm_ms", &StepMetrics::exposed_comm_ms},
+                               {"data_ms", &StepMetrics::data_ms},
+                               {"checkpoint_ms", &StepMetrics::checkpoint_ms},
+                               {"other_ms", &StepMetrics::other_ms},
+                               {"skipped_steps", &StepMetrics::skipped_steps},
+                               {"flops_per_s", &StepMetrics::flops_per_s},
+                               {"mfu", &StepMetrics::mfu},
+                               {"sent_bytes", &StepMetrics::sent_bytes},
+                               {"rss_bytes", &StepMetrics::rss_bytes},
+                               {"device_bytes", &StepMetrics::device_bytes},
+                               {"device_reserved_bytes", &StepMetrics::device_reserved_bytes},
+                               {"cpu_percent", &StepMetrics::cpu_percent},
+                               {"gpu_percent", &StepMetrics::gpu_percent},
+                               {"unix_s", &StepMetrics::unix_s},
+                               {"step_ms_min", &StepMetrics::step_ms_min},
+                               {"step_ms_mean", &StepMetrics::step_ms_mean},
+                               {"step_ms_max", &StepMetrics::step_ms_max},
+                               {"waits_ms_max", &StepMetrics::waits_ms_max}};
 
 std::string csv_header() {
   std::string out = "step";

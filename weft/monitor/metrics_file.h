@@ -28,6 +28,16 @@ struct StepMetrics {
   std::optional<double> loss = {}, lr = {}, grad_norm = {}, loss_scale = {};
   std::optional<double> samples_per_s = {}, tokens_per_s = {};
   std::optional<double> step_ms = {}, forward_ms = {}, backward_ms = {}, optimizer_ms = {}, exposed_comm_ms = {};
+  std::optional<double> data_ms = {}, checkpoint_ms = {}, other_ms = {};
+  std::optional<double> skipped_steps = {};  // so far
+  std::optional<double> flops_per_s = {};    // over all ranks
+  std::optional<double> mfu = {};            // of the machine's peak, 0 to 1
+  std::optional<double> sent_bytes = {};     // by this rank in this step
+  std::optional<double> rss_bytes = {}, device_bytes = {}, device_reserved_bytes = {};
+  std::optional<double> cpu_percent = {}, gpu_percent = {};  // 100: one core, or the device, all the time
+  std::optional<double> unix_s = {};                         // when the step ended
+  std::optional<double> step_ms_min = {}, step_ms_mean = {}, step_ms_max = {};  // over ranks
+  std::optional<double> waits_ms_max = {};  // exposed_comm_ms of the rank that has most
 };
 
 enum class MetricsFormat { kCsv, kJsonLines };

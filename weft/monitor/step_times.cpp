@@ -37,7 +37,10 @@ double covered_ms(std::vector<Interval> intervals) {
 // The spans of one step, by category.
 struct StepSpans {
   std::vector<Interval> by_category[kNumSpanCategories];
-  std::map<int32_t, BucketTime> buckets;
+  struct BucketSpans : BucketTime {
+    int64_t started_ns = INT64_MIN;  // the last of them
+  };
+  std::map<int32_t, BucketSpans> buckets;
 
   std::vector<Interval>& of(SpanCategory category) {
     return by_category[std::min<size_t>(static_cast<size_t>(category), kNumSpanCategories - 1)];
@@ -49,12 +52,23 @@ struct StepSpans {
     const int64_t start_ns = is_reduce ? event.start_ns : std::max(event.start_ns, step.start_ns);
     of(event.category).push_back({start_ns, event.end_ns});
     if (!is_reduce) return;
-    BucketTime& bucket = buckets.try_emplace(event.bucket, BucketTime{.bucket = event.bucket}).first->second;
+    BucketSpans& bucket = buckets.try_emplace(event.bucket, BucketSpans{{.bucket = event.bucket}}).first->second;
     bucket.ms += to_ms(duration_ns(event));
+    bucket.started_ns = std::max(bucket.started_ns, event.start_ns);
     bucket.bytes += std::max<int64_t>(event.bytes, 0);
   }
 
   double covered_by(SpanCategory category) { return covered_ms(of(category)); }
+  // Without what waits cover of it.
+  double busy_in(const std::vector<Interval>& part) {
+    std::vector<Interval> both = of(SpanCategory::kExposedWait);
+    both.insert(both.end(), part.begin(), part.end());
+    return std::max(0.0, covered_ms(std::move(both)) - covered_by(SpanCategory::kExposedWait));
+  }
+  int64_t last_backward_ns() {
+    const auto& all = of(SpanCategory::kBackward);
+    return all.empty() ? INT64_MAX : std::ranges::max_element(all, {}, &Interval::start_ns)->start_ns;
+  }
 };
 
 double phases_ms(StepSpans& spans) {
@@ -76,7 +90,15 @@ StepTimes times_of(const SpanEvent& step, StepSpans& spans) {
                 .gather_ms = spans.covered_by(SpanCategory::kGather),
                 .reduce_ms = spans.covered_by(SpanCategory::kReduce)};
   out.other_ms = std::max(0.0, out.step_ms - phases_ms(spans));
-  for (const auto& [number, bucket] : spans.buckets) out.buckets.push_back(bucket);
+  out.checkpoint_ms = spans.covered_by(SpanCategory::kDisk);
+  out.forward_busy_ms = spans.busy_in(spans.of(SpanCategory::kForward));
+  out.backward_busy_ms = spans.busy_in(spans.of(SpanCategory::kBackward));
+  out.optimizer_busy_ms = spans.busy_in(spans.of(SpanCategory::kOptimizer));
+  out.busy_ms = spans.busy_in({{step.start_ns, step.end_ns}});
+  for (auto& [number, bucket] : spans.buckets) {
+    bucket.ready_ms = length_ms({spans.last_backward_ns(), bucket.started_ns});
+    out.buckets.push_back(bucket);
+  }
   return out;
 }
 

@@ -30,16 +30,20 @@ struct BucketTime {
   int32_t bucket = 0;
   double ms = 0;  // of all its reduces in this step
   int64_t bytes = 0;
+  double ready_ms = 0;  // since the step's last backward began, when the last of them started
 };
 
 struct StepTimes {
   int64_t step = 0;
   double step_ms = 0;
   double forward_ms = 0, backward_ms = 0, optimizer_ms = 0, data_ms = 0;
-  double other_ms = 0;                   // of the step, in none of the four
-  double exposed_comm_ms = 0;            // the training thread waited for communication
-  double gather_ms = 0;                  // some parameter was on its way
-  double reduce_ms = 0;                  // some bucket was on its way; behind the computation or not
+  double other_ms = 0;         // of the step, in none of the four
+  double exposed_comm_ms = 0;  // the training thread waited for communication
+  double gather_ms = 0;        // some parameter was on its way
+  double reduce_ms = 0;        // some bucket was on its way; behind the computation or not
+  double checkpoint_ms = 0;    // the training thread stood still for a save
+  // The same without the waits inside: this rank's own doing.
+  double forward_busy_ms = 0, backward_busy_ms = 0, optimizer_busy_ms = 0, busy_ms = 0;
   std::vector<BucketTime> buckets = {};  // by number
 };
 

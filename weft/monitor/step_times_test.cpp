@@ -45,6 +45,11 @@ TEST(StepTimes, PartsAddUpToTheStep) {
   EXPECT_DOUBLE_EQ(step.optimizer_ms, 20);
   EXPECT_DOUBLE_EQ(step.other_ms, 5);
   EXPECT_DOUBLE_EQ(step.exposed_comm_ms, 8);
+  EXPECT_DOUBLE_EQ(step.optimizer_busy_ms, 12) << "eight of its twenty are a wait";
+  EXPECT_DOUBLE_EQ(step.backward_busy_ms, 40);
+  EXPECT_DOUBLE_EQ(step.busy_ms, 92);
+  EXPECT_DOUBLE_EQ(step.buckets[0].ready_ms, 15) << "50, where backward began at 35";
+  EXPECT_DOUBLE_EQ(step.buckets[1].ready_ms, 25);
   EXPECT_DOUBLE_EQ(step.reduce_ms, 33) << "50 to 83: five milliseconds of it are two buckets at once";
   ASSERT_EQ(step.buckets.size(), 2U);
   EXPECT_EQ(step.buckets[1].bucket, 1);

@@ -1,0 +1,38 @@
+// What each rank tells the others about a step: a few numbers, sent along with the loss.
+//
+//   RankNumbers mine = ...;
+//   mine.pack(values);                        // kNumRankNumbers doubles, one collective
+//   RankNumbers::unpack(values_of_rank_3);
+//
+// Plain value; no failure: numbers from a peer are taken as they are.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "weft/monitor/step_times.h"
+
+namespace weft {
+
+inline constexpr size_t kNumReadyTimes = 32;  // of the first buckets; later ones are not told
+inline constexpr size_t kNumRankFields = 15;
+inline constexpr size_t kNumRankNumbers = kNumRankFields + kNumReadyTimes;
+
+struct RankNumbers {
+  double step_ms = 0, busy_ms = 0;                                        // busy: without waits for communication
+  double data_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0;  // without the waits inside
+  double exposed_comm_ms = 0, checkpoint_ms = 0, reduce_ms = 0;
+  double rss_bytes = 0, device_bytes = 0, device_reserved_bytes = 0;
+  double cpu_percent = 0, gpu_percent = -1;  // -1: not known
+  double num_buckets = 0;
+  std::array<double, kNumReadyTimes> ready_ms = {};  // by bucket, since backward began
+
+  void pack(std::span<double, kNumRankNumbers> out) const;
+  static RankNumbers unpack(std::span<const double, kNumRankNumbers> values);
+};
+
+// The times; memory and use of the machine are the caller's to fill in.
+RankNumbers numbers_of(const StepTimes& times);
+
+}  // namespace weft

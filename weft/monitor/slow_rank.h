@@ -1,0 +1,82 @@
+// Who is slow: compares what every rank did in each step, and names the rank that takes longer than the others, in which part of the
+// step, and since when.
+//
+//   SlowRanks slow({.bucket_names = {"head", "blocks.3", ...}});
+//   for (const SlowRank& one : slow.add(step, numbers_of_all_ranks)) log_warn(text_of(one));    // news only
+//   slow.now();
+//
+// A part of a rank's step counts without its waits: who waits is not slow. It is compared with the median of the other ranks in the same
+// step, so that what slows everybody (a neighbour on the machine, a longer batch) is nobody's. A single slow step is no news: the median
+// of the last kWindow steps must be above the threshold, and clear of its own scatter.
+//
+// A link is slow for all of a collective, whoever's it is: it shows as reductions that take longer, after the last rank has come,
+// than they did in the quickest window so far. That has no rank (-1).
+//
+// Value with one owner, no failure: numbers that are not finite count as 0.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weft/monitor/rank_numbers.h"
+
+namespace weft {
+
+struct SlowRank {
+  int rank = 0;
+  std::string phase;   // "data", "forward", "backward", "optimizer", "link"
+  std::string where;   // backward: parameters of the bucket that came late; may be empty
+  double ms = 0;       // longer than the others
+  double percent = 0;  // of the step of the others
+  int64_t since_step = 0;
+  bool is_over = false;  // in news: it was, and is no longer
+
+  bool is_same(const SlowRank& other) const { return rank == other.rank && phase == other.phase; }
+};
+
+// "rank 3 is slow: backward takes 14.0 ms (12.5 % of a step) longer than on other ranks, since step 80, at blocks.3".
+std::string text_of(const SlowRank& slow);
+
+struct SlowRankOptions {
+  double threshold_percent = 4;  // of the step
+  std::vector<std::string> bucket_names = {};
+};
+
+class SlowRanks {
+ public:
+  explicit SlowRanks(SlowRankOptions options = {}) : options_(std::move(options)) {}
+
+  // What has changed: begun, or is over.
+  std::vector<SlowRank> add(int64_t step, std::span<const RankNumbers> ranks);
+  const std::vector<SlowRank>& now() const { return now_; }
+  // Where buckets are cut anew.
+  void set_bucket_names(std::vector<std::string> names) { options_.bucket_names = std::move(names); }
+
+  static constexpr size_t kWindow = 32;  // steps
+  static constexpr int64_t kEvery = 8;   // steps between two looks
+
+ private:
+  struct Step {
+    int64_t number = 0;
+    std::vector<RankNumbers> ranks;
+  };
+
+  std::vector<SlowRank> look() const;
+  void look_at_phase(size_t rank, size_t phase, std::vector<SlowRank>& out) const;
+  void look_at_link(std::vector<SlowRank>& out) const;
+  std::string where_in_backward(size_t rank) const;
+  int64_t since(size_t rank, size_t phase, double ms) const;
+  std::vector<double> excess(size_t rank, double RankNumbers::* part) const;
+  double step_ms() const;
+  double link_ms(const Step& step) const;
+
+  SlowRankOptions options_;
+  std::deque<Step> steps_;
+  std::vector<SlowRank> now_;
+  double quickest_link_ms_ = -1;  // median of a window
+};
+
+}  // namespace weft

@@ -1,0 +1,169 @@
+#include "weft/monitor/slow_rank.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "weft/base/text.h"
+
+namespace weft {
+namespace {
+
+constexpr double kStepMs = 200;
+constexpr double RankNumbers::* kParts[] = {&RankNumbers::data_ms, &RankNumbers::forward_ms, &RankNumbers::backward_ms,
+                                            &RankNumbers::optimizer_ms};
+constexpr const char* kNames[] = {"data", "forward", "backward", "optimizer"};
+constexpr double kShares[] = {0.02, 0.3, 0.55, 0.13};
+constexpr int kNumBuckets = 6;
+
+// A world whose steps scatter like those of a shared machine: 8 % from step to step in common, 5 % in each rank and part, and now and
+// then a step twice as long.
+class World {
+ public:
+  World(int num_ranks, uint32_t seed) : num_ranks_(num_ranks), random_(seed) {}
+
+  struct Slowdown {
+    int rank = -1;
+    int part = 0;
+    double ms = 0;
+    int bucket = 0;  // of backward
+  };
+
+  std::vector<RankNumbers> step(const Slowdown& slow) {
+    std::vector<RankNumbers> out(static_cast<size_t>(num_ranks_));
+    const double all = scatter(0.08);
+    for (int rank = 0; rank < num_ranks_; ++rank) {
+      RankNumbers& one = out[static_cast<size_t>(rank)];
+      const double hiccup = std::uniform_real_distribution(0.0, 1.0)(random_) < 0.03 ? 2 : 1;
+      for (int part = 0; part < 4; ++part) one.*kParts[part] = kStepMs * kShares[part] * all * hiccup * scatter(0.05);
+      one.num_buckets = kNumBuckets;
+      for (int i = 0; i < kNumBuckets; ++i)
+        one.ready_ms[static_cast<size_t>(i)] = one.backward_ms * (i + 1) / kNumBuckets;
+      if (rank == slow.rank) apply(slow, one);
+      for (const auto part : kParts) one.busy_ms += one.*part;
+      one.reduce_ms = 10 * scatter(0.1);
+    }
+    return out;
+  }
+
+ private:
+  static void apply(const Slowdown& slow, RankNumbers& one) {
+    one.*kParts[slow.part] += slow.ms;
+    if (slow.part != 2) return;
+    for (int i = slow.bucket; i < kNumBuckets; ++i) one.ready_ms[static_cast<size_t>(i)] += slow.ms;
+  }
+  double scatter(double sigma) { return std::exp(std::normal_distribution(0.0, sigma)(random_)); }
+
+  int num_ranks_;
+  std::mt19937 random_;
+};
+
+SlowRanks finder() {
+  SlowRankOptions options;
+  for (int i = 0; i < kNumBuckets; ++i) options.bucket_names.push_back(cat("blocks.", i));
+  return SlowRanks(options);
+}
+
+TEST(SlowRanks, NamesRankPartAndPlaceOfTwoHundredSlowdowns) {
+  std::mt19937 random(7);
+  const auto draw = [&](int from, int to) { return std::uniform_int_distribution(from, to)(random); };
+  int num_right = 0, num_places = 0, num_backward = 0;
+  for (uint32_t trial = 0; trial < 200; ++trial) {
+    const int num_ranks = draw(2, 8);
+    const World::Slowdown slow{.rank = draw(0, num_ranks - 1),
+                               .part = draw(0, 3),
+                               .ms = kStepMs * std::uniform_real_distribution(0.05, 0.5)(random),
+                               .bucket = draw(0, kNumBuckets - 1)};
+    World world(num_ranks, trial);
+    SlowRanks slow_ranks = finder();
+    for (int64_t step = 1; step <= 160; ++step) slow_ranks.add(step, world.step(step > 64 ? slow : World::Slowdown()));
+    const auto& found = slow_ranks.now();
+    const bool is_right = found.size() == 1 && found[0].rank == slow.rank && found[0].phase == kNames[slow.part];
+    num_right += is_right ? 1 : 0;
+    if (!is_right) continue;
+    EXPECT_NEAR(static_cast<double>(found[0].since_step), 65, 12) << "trial " << trial;
+    if (slow.part != 2) continue;
+    ++num_backward;
+    num_places += found[0].where == cat("blocks.", slow.bucket) ? 1 : 0;
+  }
+  EXPECT_GE(num_right, 196);
+  EXPECT_GE(num_places, num_backward * 9 / 10) << "of " << num_backward;
+}
+
+TEST(SlowRanks, IsQuietWhereNobodyIsSlow) {
+  for (const int num_ranks : {2, 3, 8}) {
+    World world(num_ranks, 99);
+    SlowRanks slow_ranks = finder();
+    for (int64_t step = 1; step <= 1000; ++step) {
+      const auto news = slow_ranks.add(step, world.step({}));
+      EXPECT_TRUE(news.empty()) << num_ranks << " ranks, step " << step << ": " << text_of(news.front());
+    }
+  }
+}
+
+TEST(SlowRanks, SaysOnceThatItBeganAndOnceThatItIsOver) {
+  World world(3, 5);
+  SlowRanks slow_ranks = finder();
+  std::vector<SlowRank> news;
+  for (int64_t step = 1; step <= 300; ++step) {
+    const bool is_slow = step > 50 && step <= 150;
+    for (auto& one : slow_ranks.add(step, world.step(is_slow ? World::Slowdown{1, 1, 40} : World::Slowdown())))
+      news.push_back(one);
+  }
+  ASSERT_EQ(news.size(), 2U);
+  EXPECT_EQ(news[0].rank, 1);
+  EXPECT_FALSE(news[0].is_over);
+  EXPECT_TRUE(news[1].is_over);
+  EXPECT_NE(text_of(news[0]).find("rank 1 is slow: forward takes 4"), std::string::npos) << text_of(news[0]);
+  EXPECT_EQ(text_of(news[1]), "rank 1 is no longer slow in forward");
+}
+
+TEST(SlowRanks, ALinkThatGotSlowerIsNobodys) {
+  World world(4, 11);
+  SlowRanks slow_ranks = finder();
+  for (int64_t step = 1; step <= 200; ++step) {
+    auto ranks = world.step({});
+    for (RankNumbers& one : ranks) {
+      one.reduce_ms += step > 100 ? 60 : 0;
+      one.exposed_comm_ms = step > 100 ? 55 : 2;
+    }
+    slow_ranks.add(step, ranks);
+  }
+  ASSERT_EQ(slow_ranks.now().size(), 1U);
+  EXPECT_EQ(slow_ranks.now()[0].rank, -1);
+  EXPECT_EQ(slow_ranks.now()[0].phase, "link");
+  EXPECT_NEAR(slow_ranks.now()[0].ms, 60, 5);
+}
+
+TEST(SlowRanks, TakesAnyNumbers) {
+  SlowRanks slow_ranks = finder();
+  RankNumbers odd{.step_ms = NAN, .busy_ms = INFINITY, .forward_ms = -1e300, .backward_ms = NAN, .num_buckets = 1e300};
+  odd.ready_ms.fill(-INFINITY);
+  for (int64_t step = 1; step <= 100; ++step)
+    slow_ranks.add(step, std::vector<RankNumbers>(step % 50 == 0 ? 3 : 2, odd));
+  EXPECT_TRUE(slow_ranks.now().empty());
+}
+
+TEST(RankNumbers, ComeOutAsTheyWentIn) {
+  StepTimes times{.step_ms = 1,
+                  .data_ms = 2,
+                  .exposed_comm_ms = 3,
+                  .busy_ms = 4,
+                  .buckets = {{.bucket = 5, .ready_ms = 6}, {.bucket = 4000}}};
+  RankNumbers numbers = numbers_of(times);
+  numbers.gpu_percent = 7;
+  std::array<double, kNumRankNumbers> packed = {};
+  numbers.pack(packed);
+  const RankNumbers back = RankNumbers::unpack(packed);
+  EXPECT_EQ(back.step_ms, 1);
+  EXPECT_EQ(back.data_ms, 2);
+  EXPECT_EQ(back.exposed_comm_ms, 3);
+  EXPECT_EQ(back.busy_ms, 4);
+  EXPECT_EQ(back.num_buckets, 6);
+  EXPECT_EQ(back.ready_ms[5], 6);
+  EXPECT_EQ(back.gpu_percent, 7);
+}
+
+}  // namespace
+}  // namespace weft
