@@ -23,6 +23,7 @@
 #include "weft/engine/gradients_lost.h"
 #include "weft/engine/loading.h"
 #include "weft/engine/model_loading.h"
+#include "weft/engine/run_monitor.h"
 #include "weft/engine/sharded_init.h"
 #include "weft/monitor/progress.h"
 #include "weft/monitor/run_report.h"

@@ -1,5 +1,6 @@
 #include "weft/base/log.h"
 
+#include <fcntl.h>
 #include <spdlog/logger.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
@@ -10,6 +11,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+
+#include "weft/base/clock.h"
+#include "weft/base/error.h"
+#include "weft/base/log_copy.h"
 
 namespace weft {
 namespace {
@@ -33,6 +38,12 @@ class StderrSink : public spdlog::sinks::base_sink<std::mutex> {
     const std::lock_guard lock(mutex_);
     prelude_ = std::move(prelude);
   }
+  void set_copy(int fd, spdlog::level::level_enum at_least) {
+    const std::lock_guard lock(mutex_);
+    if (copy_fd_ >= 0) ::close(copy_fd_);
+    copy_fd_ = fd;
+    copied_ = at_least;
+  }
 
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -40,11 +51,19 @@ class StderrSink : public spdlog::sinks::base_sink<std::mutex> {
     formatter_->format(message, line);
     if (prelude_) prelude_();
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+    if (copy_fd_ >= 0 && message.level >= copied_) copy({line.data(), line.size()});
   }
   void flush_() override {}
 
  private:
+  void copy(std::string_view line) const {
+    const std::string stamped = cat(iso_stamp(), " ", line);
+    [[maybe_unused]] const auto written = ::write(copy_fd_, stamped.data(), stamped.size());
+  }
+
   std::function<void()> prelude_;
+  int copy_fd_ = -1;
+  spdlog::level::level_enum copied_ = spdlog::level::info;
 };
 
 class RankFlag : public spdlog::custom_flag_formatter {
@@ -108,6 +127,15 @@ bool log_enabled(LogLevel level) { return the_log().logger.should_log(to_spdlog(
 
 void set_log_rank(int new_rank) { rank.store(new_rank, std::memory_order_relaxed); }
 int log_rank() { return rank.load(std::memory_order_relaxed); }
+
+void copy_log_to(const std::string& path, LogLevel at_least) {
+  int fd = -1;
+  if (!path.empty()) {
+    fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0) throw IoError("open the log of the run", path, errno);
+  }
+  the_log().sink->set_copy(fd, to_spdlog(at_least));
+}
 
 void set_log_prelude(std::function<void()> prelude) { the_log().sink->set_prelude(std::move(prelude)); }
 

@@ -200,6 +200,10 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[316], r.weft.buddy);
   take(values[317], r.weft.buddy_every_steps);
   take(values[318], r.weft.keep_saves);
+  take(values[319], r.weft.peak_tflops);
+  take(values[320], r.weft.dashboard.port);
+  take(values[321], r.weft.dashboard.host);
+  take(values[322], r.weft.dashboard.token);
   return r;
 }
 

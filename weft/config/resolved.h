@@ -95,6 +95,13 @@ struct ThroughputTimer {
   bool synchronized = true;  // Wait for the device before reading the clock.
 };
 
+// A page in the browser that shows the run while it goes on.
+struct Dashboard {
+  std::optional<int64_t> port = {};  // Where it is served, by rank 0, or the next port that is free; 0: any; absent: no page.
+  std::string host = "127.0.0.1";  // The address it is bound to; any other than this host's own asks for the token.
+  std::optional<std::string> token = {};  // What visitors must show; absent: none on 127.0.0.1, else one is made up and said.
+};
+
 // Which optimizer, and its arguments.
 struct Optimizer {
   std::optional<std::string> type = {};  // Adam, AdamW, Adagrad, Lamb, Lion, Muon (any case), or the exact name of a torch.optim class.
@@ -259,6 +266,8 @@ struct WeftSettings {
   bool buddy = false;  // A copy of the training is kept in memory that outlives the ranks, on several hosts also on the next one: after the loss of a rank or a host weft run --restarts K --resume goes on from there without reading a checkpoint.
   int64_t buddy_every_steps = 1;  // With buddy: steps between two copies, which is what a loss costs at most.
   int64_t keep_saves = 2;  // Checkpoints kept; older ones are pruned.
+  std::optional<double> peak_tflops = {};  // What the device of a rank reaches at most, in TFLOP/s, for the model FLOPs utilisation; absent: what a matrix product reaches there, measured once.
+  Dashboard dashboard;
 };
 
 // The top level: batch, optimizer step, reduction, logging.

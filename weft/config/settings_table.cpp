@@ -45,6 +45,7 @@ constexpr Section kSections[] = {
     {"data_efficiency", false, {}, false, false, false, {}, {}, Standing::kRefused, "Curriculum and token dropping inside DeepSpeed's loader."},
     {"weight_quantization", true, {}, false, false, false, {}, {}, Standing::kRefused, "Quantised weights for inference."},
     {"weft", true, {}, false, false, false, {}, {}, Standing::kPlanned, "weft's own settings. DeepSpeed ignores the section, so that one file serves both."},
+    {"weft.dashboard", true, {}, false, false, false, {}, {}, Standing::kHonoured, "A page in the browser that shows the run while it goes on."},
 };
 
 constexpr OldDefault kStepsPerPrintWas[] = {{{0, 15, 2}, "10"}};
@@ -422,6 +423,10 @@ constexpr Setting kSettings[] = {
     {"weft.buddy", "buddy", &kSections[34], Type::kBool, "false", false, false, {}, false, false, {}, {}, {}, {}, {}, "", "", Effect::kBehaviour, Standing::kHonoured, 0, "", false, Checked::kNever, "A copy of the training is kept in memory that outlives the ranks, on several hosts also on the next one: after the loss of a rank or a host weft run --restarts K --resume goes on from there without reading a checkpoint."},
     {"weft.buddy_every_steps", "buddy_every_steps", &kSections[34], Type::kInt, "1", false, false, {}, false, false, {0, kInfinity, true, false, ">0"}, {}, {}, {}, {}, "", "", Effect::kBehaviour, Standing::kHonoured, 0, "", false, Checked::kNever, "With buddy: steps between two copies, which is what a loss costs at most."},
     {"weft.keep_saves", "keep_saves", &kSections[34], Type::kInt, "2", false, false, {}, false, false, {0, kInfinity, true, false, ">0"}, {}, {}, {}, {}, "", "", Effect::kBehaviour, Standing::kPlanned, 0, "", false, Checked::kNever, "Checkpoints kept; older ones are pruned."},
+    {"weft.peak_tflops", "peak_tflops", &kSections[34], Type::kFloat, "null", true, false, {}, false, false, {0, kInfinity, true, false, ">0"}, {}, {}, {}, {}, "", "", Effect::kOutput, Standing::kHonoured, 0, "", false, Checked::kNever, "What the device of a rank reaches at most, in TFLOP/s, for the model FLOPs utilisation; absent: what a matrix product reaches there, measured once."},
+    {"weft.dashboard.port", "port", &kSections[35], Type::kInt, "null", true, false, {}, false, false, {0, kInfinity, false, false, ">=0"}, {}, {}, {}, {}, "", "", Effect::kOutput, Standing::kHonoured, 0, "", false, Checked::kNever, "Where it is served, by rank 0, or the next port that is free; 0: any; absent: no page."},
+    {"weft.dashboard.host", "host", &kSections[35], Type::kString, "\"127.0.0.1\"", false, false, {}, false, false, {}, {}, {}, {}, {}, "", "", Effect::kOutput, Standing::kHonoured, 0, "", false, Checked::kNever, "The address it is bound to; any other than this host's own asks for the token."},
+    {"weft.dashboard.token", "token", &kSections[35], Type::kString, "null", true, false, {}, false, false, {}, {}, {}, {}, {}, "", "", Effect::kOutput, Standing::kHonoured, 0, "", false, Checked::kNever, "What visitors must show; absent: none on 127.0.0.1, else one is made up and said."},
 };
 
 constexpr StrayKey kStrayKeys[] = {

@@ -4,6 +4,7 @@
 #include "weft/config/reading.h"
 #include "weft/engine/settings.h"
 #include "weft/engine/training.h"
+#include "weft/monitor/span.h"
 
 namespace weft {
 
@@ -36,6 +37,7 @@ void Engine::wait_for_parameters() { it_->wait_for_parameters(); }
 int64_t Engine::global_steps() const { return it_->global_steps(); }
 int64_t Engine::skipped_steps() const { return it_->updater().num_skipped(); }
 int64_t Engine::micro_steps() const { return it_->micro_steps(); }
+at::Device Engine::device() const { return it_->device(); }
 const World& Engine::world() const { return it_->world(); }
 const config::Resolved& Engine::config() const { return it_->config(); }
 const plan::Plan& Engine::plan() const { return it_->plan(); }
@@ -45,6 +47,7 @@ engine::NamedTensors Engine::optimizer_state() { return it_->optimizer_state(); 
 void Engine::set_optimizer_state(const engine::NamedTensors& state) { it_->set_optimizer_state(state); }
 
 SaveReport Engine::save_checkpoint(const std::string& folder, const SaveOptions& options) {
+  const Span span({.name = "save", .category = SpanCategory::kDisk});
   return it_->checkpoints().save(folder, options);
 }
 void Engine::keep_copy(const SaveOptions& options) { it_->keep_copy(options); }

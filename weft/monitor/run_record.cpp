@@ -121,6 +121,9 @@ std::string RunRecord::to_json() const {
   if (facts.parts) out["breakdown_ms"] = parts_of(*facts.parts);
   if (facts.buckets) out["buckets"] = buckets_of(*facts.buckets);
   if (facts.checkpoints) out["checkpoints"] = checkpoints_of(*facts.checkpoints);
+  if (facts.flops_per_step > 0) out["flops_per_step"] = facts.flops_per_step;
+  if (facts.peak_flops_per_s > 0) out["peak_flops_per_s"] = facts.peak_flops_per_s;
+  if (!facts.ledger.empty()) out["ledger"] = facts.ledger;
   if (facts.peak_device_bytes) out["peak_device_bytes"] = *facts.peak_device_bytes;
   out["loss"] = std::move(losses);
   out["loss_bits"] = std::move(bits);

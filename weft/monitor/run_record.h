@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +53,9 @@ struct RunFacts {
   std::optional<StepSummary> parts;  // of the steps' time
   std::optional<BucketFacts> buckets;
   std::optional<CheckpointFacts> checkpoints;
+  int64_t flops_per_step = 0;             // of all ranks; 0: not counted
+  double peak_flops_per_s = 0;            // of all ranks' devices; 0: not known
+  std::map<std::string, int64_t> ledger;  // bytes that a rank keeps by the plan, by kind; at the start
   int64_t peak_rss_bytes = 0;
   std::optional<int64_t> peak_device_bytes;
   std::optional<double> unigram_entropy;  // nats per token

@@ -103,6 +103,37 @@ void TraceWriter::add_one(const SpanEvent& event) {
   append_us(buffer_, duration_ns({.start_ns = start_ns, .end_ns = end_ns}));
   if (const std::string args = args_of(event); !args.empty()) buffer_ += cat(",\"args\":{", args, '}');
   end_event();
+  if (event.bucket >= 0) add_arrows(event, tid, start_ns, end_ns);
+}
+
+// Viewers bind the end of an arrow to the span that lies around it on that row.
+void TraceWriter::add_arrows(const SpanEvent& event, int64_t tid, int64_t start_ns, int64_t end_ns) {
+  constexpr int64_t kComputeTid = static_cast<int64_t>(Track::kCompute) * detail::TraceLanes::kMaxLanes + 1;
+  if (event.category == SpanCategory::kReduce) {
+    add_arrow(event.bucket, kComputeTid, start_ns, tid, start_ns);
+    reduced_[event.bucket] = {tid, std::max(start_ns, end_ns - 1)};  // the end itself lies outside
+  } else if (event.category == SpanCategory::kOptimizer) {
+    const auto found = reduced_.find(event.bucket);
+    if (found == reduced_.end()) return;
+    if (found->second.end_ns <= end_ns)
+      add_arrow(event.bucket, found->second.tid, found->second.end_ns, tid, std::max(start_ns, found->second.end_ns));
+    reduced_.erase(found);
+  }
+}
+
+void TraceWriter::add_arrow(int32_t bucket, int64_t from_tid, int64_t from_ns, int64_t to_tid, int64_t to_ns) {
+  // Unique among all ranks, so that merged files need no new ones.
+  const int64_t id = owner_.rank * (int64_t{1} << 32) + num_arrows_++;
+  add_arrow_end("s", id, from_tid, from_ns, bucket);
+  add_arrow_end("f", id, to_tid, to_ns, bucket);
+}
+
+void TraceWriter::add_arrow_end(std::string_view kind, int64_t id, int64_t tid, int64_t at_ns, int32_t bucket) {
+  begin_event(kind, tid, "bucket");
+  buffer_ += cat(",\"cat\":\"flow\",\"id\":", id, kind == "f" ? ",\"bp\":\"e\"" : "", ",\"ts\":");
+  append_us(buffer_, duration_ns({.start_ns = options_.origin_ns, .end_ns = at_ns}));
+  buffer_ += cat(",\"args\":{\"bucket\":", bucket, '}');
+  end_event();
 }
 
 void TraceWriter::add(std::span<const SpanEvent> events) {

@@ -4,7 +4,6 @@
 
 #include "weft/base/env.h"
 #include "weft/base/text.h"
-#include "weft/config/reading.h"
 
 namespace weft::cli {
 namespace {
@@ -29,7 +28,7 @@ config::Document document_of(const TrainOptions& o) {
 
 }  // namespace
 
-config::Resolved train_config(const TrainOptions& o, int world_size) {
+config::Reading train_reading(const TrainOptions& o, int world_size) {
   config::Facts facts = {{"world", config::int_fact(world_size, "-n")},
                          {"hidden_size", config::int_fact(o.dim, "--dim")},
                          {"learning_rate", config::real_fact(o.lr, "--lr")},
@@ -38,7 +37,9 @@ config::Resolved train_config(const TrainOptions& o, int world_size) {
   auto reading = config::read_config(document_of(o), std::move(facts));
   config::require_usable(reading);
   if (o.save_local) reading.resolved.checkpoint.use_node_local_storage = true;
-  return std::move(reading.resolved);
+  return reading;
 }
+
+config::Resolved train_config(const TrainOptions& o, int world_size) { return train_reading(o, world_size).resolved; }
 
 }  // namespace weft::cli

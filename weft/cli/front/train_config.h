@@ -2,10 +2,12 @@
 #pragma once
 
 #include "weft/cli/front/train_options.h"
-#include "weft/config/resolved.h"
+#include "weft/config/reading.h"
 
 namespace weft::cli {
 
+// With where each value came from.
+config::Reading train_reading(const TrainOptions& options, int world_size);
 config::Resolved train_config(const TrainOptions& options, int world_size);
 
 }  // namespace weft::cli

@@ -1,6 +1,7 @@
 #include "weft/cli/front/train_options.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 
 #include "weft/base/build_info.h"
 #include "weft/base/error.h"
@@ -54,7 +55,7 @@ void add_machine_flags(CLI::App& app, TrainOptions& o) {
   add_int(app, "--threads", o.threads, 0, 4096, "CPU threads; 0: one per core");
 }
 
-void add_file_flags(CLI::App& app, TrainOptions& o, std::string& export_max_file) {
+void add_file_flags(CLI::App& app, TrainOptions& o, std::string& export_max_file, std::string& trace_steps) {
   app.option_defaults()->group("Files");
   app.add_option("--config", o.config_path, "a ds_config.json; what it says comes before the flags")->type_name("FILE");
   app.add_option("--init", o.init_path,
@@ -83,6 +84,7 @@ void add_file_flags(CLI::App& app, TrainOptions& o, std::string& export_max_file
   app.add_option("--name", o.name, "name of the run folder (default: date and time)")->type_name("NAME");
   app.add_flag("--trace", o.trace,
                "write a timeline of all ranks for Chrome and Perfetto: trace.json in the run folder");
+  app.add_option("--trace-steps", trace_steps, "write it of these steps: 10-12, or 10")->type_name("A-B");
   app.add_option("--json", o.json_path, "write the result as JSON; - is standard output")->type_name("FILE");
 }
 
@@ -110,21 +112,39 @@ void check_together(const TrainOptions& o) {
   }
 }
 
+// "10-12" or "10".
+void take_trace_steps(const std::string& text, TrainOptions& o) {
+  const auto number = [&](std::string_view word) {
+    int64_t out = 0;
+    const auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), out);
+    if (code != std::errc() || end != word.data() + word.size() || out < 1)
+      refuse("these are no steps", cat("--trace-steps ", text), "a step or a range, such as --trace-steps 10-12");
+    return out;
+  };
+  const size_t dash = std::min(text.find('-'), text.size());
+  o.trace_from = number(text.substr(0, dash));
+  o.trace_to = dash == text.size() ? o.trace_from : number(text.substr(dash + 1));
+  if (o.trace_to < o.trace_from)
+    refuse("these are no steps", cat("--trace-steps ", text, " ends before it begins"), "such as --trace-steps 10-12");
+  o.trace = true;
+}
+
 }  // namespace
 
 std::optional<TrainOptions> parse_train_options(const std::vector<std::string>& arguments) {
   TrainOptions o;
-  std::string duration, export_max_file;
+  std::string duration, export_max_file, trace_steps;
   auto app = make_app("train", "Train a GPT: on Python's own library, on your text, or on random tokens.",
                       "weft train --data my_texts/ --dim 256 --layers 6 --heads 8 --for 10m --save state/");
   add_model_flags(*app, o);
   add_work_flags(*app, o, duration);
   add_machine_flags(*app, o);
-  add_file_flags(*app, o, export_max_file);
+  add_file_flags(*app, o, export_max_file, trace_steps);
   if (!parse_flags(*app, arguments)) return std::nullopt;
   const bool by_steps = app->count("--steps") > 0;
   if (!by_steps) o.duration = duration.empty() ? kDefaultDuration : parse_duration(duration).value();
   if (!export_max_file.empty()) o.export_max_bytes = parse_bytes(export_max_file).value();
+  if (!trace_steps.empty()) take_trace_steps(trace_steps, o);
   check_together(o);
   return o;
 }

@@ -48,9 +48,10 @@ struct TrainOptions {
   bool resume = false;
   int64_t restarts = 0;  // after failures, from the newest save
   std::string runs_folder = "runs";
-  std::string name;       // of the run; empty: from the clock
-  std::string json_path;  // "-": standard output
-  bool trace = false;     // a timeline in the run folder
+  std::string name;                              // of the run; empty: from the clock
+  std::string json_path;                         // "-": standard output
+  bool trace = false;                            // a timeline in the run folder
+  int64_t trace_from = 1, trace_to = INT64_MAX;  // the steps in it
 };
 
 // Nothing when help was asked for and printed. Throws Error(kInput).

@@ -21,20 +21,21 @@
 #include "weft/base/units.h"
 #include "weft/cli/front/run_output.h"
 #include "weft/cli/front/train_config.h"
+#include "weft/cli/front/train_settings.h"
 #include "weft/cli/worker/run_folder.h"
 #include "weft/cli/worker/stop_signal.h"
-#include "weft/cli/worker/telemetry.h"
 #include "weft/cli/worker/train_checkpoints.h"
 #include "weft/cli/worker/train_data.h"
-#include "weft/comm/host_name.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/engine.h"
 #include "weft/engine/gradients_lost.h"
 #include "weft/engine/model_loading.h"
+#include "weft/engine/run_monitor.h"
 #include "weft/engine/sharded_init.h"
 #include "weft/monitor/progress.h"
 #include "weft/monitor/run_record.h"
 #include "weft/monitor/span.h"
+#include "weft/plan/ledger.h"
 
 namespace weft::cli {
 namespace {
@@ -65,11 +66,11 @@ class Training {
 
  private:
   void restore();
-  void begin_telemetry();
+  void begin_monitor();
   void begin_record();
   bool done(int64_t step) const;
   float one_step(int64_t step);
-  float share_loss(float loss);
+  float share(float loss);
   at::Tensor batch(const data::BatchSource& source, int64_t step, int64_t micro_batch);
   at::Tensor loss_of(const at::Tensor& rows);
   at::Tensor forward(const at::Tensor& rows);
@@ -78,7 +79,6 @@ class Training {
   void save_last();
   bool wants_save();
   void show_progress(Progress& progress, int64_t step, float loss);
-  void tell(int64_t step, float loss, double step_s);
   void train_steps();
   std::optional<double> held_out_loss();
   void finish(const std::string& status);
@@ -88,7 +88,7 @@ class Training {
   std::optional<CheckpointFacts> checkpoint_facts() const;
   Error saved_after(const GradientsLost& lost);
   std::optional<BucketFacts> bucket_facts() const;
-  void finish_trace();
+  void finish_monitor();
   bool leads() const { return world_.rank == 0; }
 
   TrainOptions o_;
@@ -102,7 +102,7 @@ class Training {
   std::optional<TrainCheckpoints> checkpoints_, copies_;  // in a folder; and in memory
   std::optional<RunFolder> folder_;                       // of rank 0; there once the constructor is through
   std::string run_folder_;                                // its path, on all ranks
-  std::optional<Telemetry> telemetry_;
+  std::optional<RunMonitor> monitor_;
   RunRecord record_;
   StopSignal stop_;
   Stopwatch watch_;
@@ -179,7 +179,7 @@ Training::Training(const TrainOptions& options)
   if (o_.resume || ((checkpoints_ || copies_) && is_started_again())) restore();
   // Last: what is refused above leaves no folder behind.
   if (leads()) folder_.emplace(Env::posix(), o_.runs_folder, o_.name);
-  begin_telemetry();
+  begin_monitor();
   begin_record();
 }
 
@@ -194,16 +194,11 @@ TrainCheckpointOptions Training::options_of(std::string folder) const {
 
 void Training::open_checkpoints(std::string folder) { checkpoints_.emplace(*engine_, options_of(std::move(folder))); }
 
-void Training::begin_telemetry() {
+void Training::begin_monitor() {
   run_folder_ = engine::exchange_texts(*world_.group, leads() ? folder_->path() : "", device_)[0];
-  telemetry_.emplace(Env::posix(), TelemetryOptions{.folder = run_folder_,
-                                                    .rank = world_.rank,
-                                                    .host = comm::host_name(),
-                                                    .run_id = world_.run_id,
-                                                    .trace = o_.trace,
-                                                    .next_step = first_step_ + 1,
-                                                    .steps_per_print = config_.steps_per_print,
-                                                    .breakdown = config_.wall_clock_breakdown});
+  monitor_.emplace(*engine_,
+                   RunMonitorOptions{
+                       .folder = run_folder_, .trace = o_.trace, .trace_from = o_.trace_from, .trace_to = o_.trace_to});
 }
 
 void Training::begin_record() {
@@ -222,7 +217,13 @@ void Training::begin_record() {
                    .grads_bytes = bytes.grads,
                    .optimizer_bytes = bytes.optimizer};
   if (data_->corpus) record_.facts.unigram_entropy = data_->corpus->unigram_entropy();
-  if (leads()) folder_->write("result.json", record_.to_json());
+  const plan::Ledger ledger = make_ledger(engine_->plan(), config_.zero_optimization.stage);
+  for (const plan::MemoryKind kind : plan::kAllMemoryKinds)
+    record_.facts.ledger[std::string(name_of(kind))] = ledger.bytes(kind);
+  record_.facts.peak_flops_per_s = monitor_->peak_flops_per_s();
+  if (!leads()) return;
+  folder_->write("result.json", record_.to_json());
+  folder_->write("settings.json", settings_json(train_reading(o_, world_.size)));
 }
 
 void Training::restore() {
@@ -290,29 +291,20 @@ float Training::one_step(int64_t step) {
     engine_->step();
     sum += loss.item<float>();
   }
-  return share_loss(sum / static_cast<float>(config_.gradient_accumulation_steps));
+  return share(sum / static_cast<float>(config_.gradient_accumulation_steps));
 }
 
 // The mean over ranks; and whether one of them wants to stop or to save, so that all do after the same step.
-float Training::share_loss(float loss) {
+float Training::share(float loss) {
   const bool out_of_time = o_.duration.count() > 0 && watch_.elapsed_ns() >= o_.duration.count();
-  const bool stop = stop_.asked() || out_of_time || (leads() && Env::posix().stat(folder_->file("STOP")));
-  const bool save = wants_save();
-  if (world_.size == 1) {
-    all_stop_ = stop;
-    all_save_ = save;
-    return loss;
-  }
-  const at::Tensor three = at::empty({3}, at::kFloat);
-  three.mutable_data_ptr<float>()[0] = loss;
-  three.mutable_data_ptr<float>()[1] = stop ? 1.0F : 0.0F;
-  three.mutable_data_ptr<float>()[2] = save ? 1.0F : 0.0F;
-  const at::Tensor there = three.to(device_);
-  world_.group->all_reduce(there, comm::ReduceOp::kMean);
-  const at::Tensor back = there.cpu();
-  all_stop_ = back.const_data_ptr<float>()[1] > 0;
-  all_save_ = back.const_data_ptr<float>()[2] > 0;
-  return back.const_data_ptr<float>()[0];
+  const StepAgreed agreed = monitor_->step_done(
+      {.loss = loss,
+       .tokens = record_.facts.tokens_per_step,
+       .wants_stop = stop_.asked() || out_of_time || (leads() && Env::posix().stat(folder_->file("STOP"))),
+       .wants_save = wants_save()});
+  all_stop_ = agreed.any_stop;
+  all_save_ = agreed.any_save;
+  return static_cast<float>(agreed.loss);
 }
 
 bool Training::done(int64_t step) const {
@@ -334,19 +326,6 @@ void Training::show_progress(Progress& progress, int64_t step, float loss) {
                    .eta_s = elapsed_s / fraction - elapsed_s});
 }
 
-void Training::tell(int64_t step, float loss, double step_s) {
-  StepMetrics metrics{.step = step,
-                      .samples = static_cast<double>(step * config_.train_batch_size),
-                      .loss = loss,
-                      .lr = engine_->get_lr(),
-                      .samples_per_s = static_cast<double>(config_.train_batch_size) / step_s,
-                      .tokens_per_s = static_cast<double>(record_.facts.tokens_per_step) / step_s,
-                      .step_ms = step_s * 1e3};
-  // On a device it would have to be waited for.
-  if (device_.is_cpu() && config_.gradient_clipping > 0) metrics.grad_norm = engine_->get_global_grad_norm();
-  telemetry_->step_done(metrics);
-}
-
 void Training::train_steps() {
   std::optional<Progress> progress;
   if (leads()) progress.emplace(ProgressOptions{.title = "train", .terminal = detect_terminal(STDERR_FILENO)});
@@ -358,7 +337,6 @@ void Training::train_steps() {
     const float loss = one_step(step);
     record_.add_step(loss, step_watch.elapsed_ns());
     if (config_.fp16.enabled) record_.add_scale(loss_scale, engine_->skipped_steps() > skipped_before);
-    tell(step + 1, loss, step_watch.elapsed_s());
     if (progress) show_progress(*progress, step, loss);
     if (!std::isfinite(loss)) {
       throw Error(ErrorKind::kEnvironment,
@@ -392,7 +370,8 @@ void Training::finish(const std::string& status) {
   record_.facts.bytes_sent = totals.sent_bytes;
   record_.facts.exposed_comm_ms =
       totals.exposed_comm_s * 1e3 / static_cast<double>(std::max<int64_t>(1, record_.num_steps()));
-  record_.facts.parts = telemetry_->summary();
+  record_.facts.parts = monitor_->summary();
+  record_.facts.flops_per_step = monitor_->flops_per_step();
   record_.facts.buckets = bucket_facts();
   record_.facts.checkpoints = checkpoint_facts();
   if (!leads()) return;
@@ -427,18 +406,11 @@ std::optional<CheckpointFacts> Training::checkpoint_facts() const {
                          .copy_stopped_ms = totals.copy_stopped_s * 1e3};
 }
 
-void Training::finish_trace() {
-  if (!o_.trace) return;
+void Training::finish_monitor() {
   // No forward follows the last step that would end its gathers, and saving takes slices as they are. (In stage 3 nothing is under way.)
   if (config_.zero_optimization.stage < 3) engine_->wait_for_parameters();
-  telemetry_->close();
-  world_.group->barrier();
-  if (!leads()) return;
-  if (world_.num_hosts > 1) {
-    log_info("the timeline of each rank is on its host, in ", folder_->file("trace"));
-  } else {
-    log_info("timeline of all ranks: ", telemetry_->join_traces(world_.size), " (ui.perfetto.dev or chrome://tracing)");
-  }
+  const auto trace = monitor_->close();
+  if (trace) log_info("timeline of all ranks: ", *trace, " (ui.perfetto.dev or chrome://tracing)");
 }
 
 // The failure that led here is what the user must hear about; one more on the way out only goes to the log.
@@ -484,7 +456,7 @@ int Training::run() {
     finish_failed();
     throw;
   }
-  finish_trace();
+  finish_monitor();
   finish(stop_.asked() ? "stopped" : "finished");
   if (leads()) print_closing_table(record_, folder_->file("report.html"));
   stop_.leave_as_asked();

@@ -1,0 +1,53 @@
+#include "weft/engine/flop_counter.h"
+
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <gtest/gtest.h>
+
+namespace weft::engine {
+namespace {
+
+at::Tensor parameter(at::IntArrayRef shape) { return at::rand(shape).requires_grad_(); }
+
+TEST(FlopCounter, CountsProductsForwardAndBackward) {
+  const at::Tensor x = parameter({6, 5, 4}), weight = parameter({3, 4}), bias = parameter({3});
+  FlopCounter counter;
+  const at::Tensor y = at::linear(x, weight, bias);
+  y.sum().backward();
+  const FlopCount count = counter.end();
+  EXPECT_EQ(count.total, 3 * 2 * 30 * 4 * 3) << "forward, and a gradient for each of two factors";
+}
+
+TEST(FlopCounter, CountsAttentionWhicheverKernelRuns) {
+  const at::Tensor q = parameter({2, 3, 8, 16}), k = parameter({2, 3, 8, 16}), v = parameter({2, 3, 8, 16});
+  FlopCounter counter;
+  at::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/true).sum().backward();
+  EXPECT_EQ(counter.end().total, 3 * (2 * 2 * 3 * 8 * 8 * (16 + 16)));
+}
+
+TEST(FlopCounter, CountsConvolutions) {
+  const at::Tensor x = parameter({2, 4, 9, 9}), weight = parameter({8, 4, 3, 3});
+  FlopCounter counter;
+  const at::Tensor y = at::conv2d(x, weight, {}, 1, 1);
+  y.sum().backward();
+  EXPECT_EQ(counter.end().total, 3 * 2 * (2 * 8 * 9 * 9) * (4 * 3 * 3));
+}
+
+TEST(FlopCounter, CountsOnlyWhileItLives) {
+  const at::Tensor a = at::rand({4, 4});
+  FlopCounter first;
+  at::matmul(a, a);
+  const FlopCount count = first.end();
+  at::matmul(a, a);
+  EXPECT_EQ(count.total, 128);
+  EXPECT_EQ(count.calls.at("aten::mm"), 1);
+  FlopCounter second;
+  EXPECT_EQ(second.end().total, 0);
+  EXPECT_EQ(second.end().total, 0);
+}
+
+}  // namespace
+}  // namespace weft::engine

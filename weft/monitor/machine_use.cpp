@@ -1,0 +1,92 @@
+#include "weft/monitor/machine_use.h"
+
+#include <dlfcn.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "weft/base/clock.h"
+
+namespace weft {
+namespace {
+
+int64_t ns_of(const timeval& time) { return (static_cast<int64_t>(time.tv_sec) * 1'000'000 + time.tv_usec) * 1000; }
+
+int64_t cpu_ns() {
+  rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return ns_of(usage.ru_utime) + ns_of(usage.ru_stime);
+}
+
+}  // namespace
+
+std::optional<int64_t> rss_bytes() {
+  std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/proc/self/statm", "re"), &std::fclose);
+  int64_t total_pages = 0, resident_pages = 0;
+  if (!file || std::fscanf(file.get(), "%ld %ld", &total_pages, &resident_pages) != 2) return std::nullopt;
+  return resident_pages * ::sysconf(_SC_PAGESIZE);
+}
+
+// The three calls of NVML's stable interface that are needed.
+class Nvml {
+ public:
+  explicit Nvml(const std::string& pci_bus_id) : library_(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
+    if (library_ == nullptr) return;
+    const auto begin = find<int (*)()>("nvmlInit_v2");
+    const auto by_bus = find<int (*)(const char*, void**)>("nvmlDeviceGetHandleByPciBusId_v2");
+    rates_ = find<int (*)(void*, Rates*)>("nvmlDeviceGetUtilizationRates");
+    if (begin == nullptr || by_bus == nullptr || rates_ == nullptr || begin() != 0) return;
+    is_begun_ = true;
+    if (by_bus(pci_bus_id.c_str(), &device_) != 0) device_ = nullptr;
+  }
+  ~Nvml() {
+    if (is_begun_) {
+      if (const auto end = find<int (*)()>("nvmlShutdown")) end();
+    }
+    if (library_ != nullptr) ::dlclose(library_);
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  std::optional<double> percent() const {
+    Rates rates = {};
+    if (device_ == nullptr || rates_(device_, &rates) != 0) return std::nullopt;
+    return rates.gpu;
+  }
+
+ private:
+  struct Rates {
+    unsigned int gpu = 0, memory = 0;
+  };
+
+  template <typename Function>
+  Function find(const char* name) const {
+    return reinterpret_cast<Function>(::dlsym(library_, name));
+  }
+
+  void* library_;
+  bool is_begun_ = false;
+  void* device_ = nullptr;
+  int (*rates_)(void*, Rates*) = nullptr;
+};
+
+MachineUse::MachineUse(const std::string& pci_bus_id) {
+  if (!pci_bus_id.empty()) nvml_ = std::make_unique<Nvml>(pci_bus_id);
+}
+
+MachineUse::~MachineUse() = default;
+
+std::optional<double> MachineUse::cpu_percent() {
+  const int64_t at_ns = now_ns(), used_ns = cpu_ns();
+  std::optional<double> out;
+  if (looked_ns_ && at_ns > *looked_ns_)
+    out = 100.0 * static_cast<double>(used_ns - used_ns_) / static_cast<double>(at_ns - *looked_ns_);
+  looked_ns_ = at_ns;
+  used_ns_ = used_ns;
+  return out;
+}
+
+std::optional<double> MachineUse::gpu_percent() const { return nvml_ ? nvml_->percent() : std::nullopt; }
+
+}  // namespace weft

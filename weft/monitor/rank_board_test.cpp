@@ -1,0 +1,89 @@
+#include "weft/monitor/rank_board.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/temp_dir.h"
+#include "weft/monitor/machine_use.h"
+#include "weft/monitor/timeline.h"
+
+namespace weft {
+namespace {
+
+nlohmann::json read_json(const std::string& path) {
+  return nlohmann::json::parse(read_file(Env::posix(), path, 1 << 20));
+}
+
+TEST(RankBoard, HasMeansOfTimesAndTheLastLevels) {
+  const test::TempDir folder;
+  const std::string path = folder / "ranks.json";
+  RankBoard board(Env::posix(), path, {"a", "b"});
+  board.add(1, std::vector<RankNumbers>{{.step_ms = 1}, {.step_ms = 2}}, {});  // at once, then once a second
+  board.add(2, std::vector<RankNumbers>{{.step_ms = 10, .rss_bytes = 5}, {.step_ms = 30}}, {});
+  board.add(3, std::vector<RankNumbers>{{.step_ms = 20, .rss_bytes = 7}, {.step_ms = 50}},
+            {{.rank = 1, .phase = "data", .ms = 9}});
+  EXPECT_EQ(read_json(path)["step"], 1);
+  board.close();
+  const auto got = read_json(path);
+  EXPECT_EQ(got["schema"], 1);
+  EXPECT_EQ(got["step"], 3);
+  EXPECT_EQ(got["world"], 2);
+  EXPECT_EQ(got["ranks"][0]["step_ms"], 15);
+  EXPECT_EQ(got["ranks"][1]["step_ms"], 40);
+  EXPECT_EQ(got["ranks"][1]["host"], "b");
+  EXPECT_EQ(got["ranks"][0]["rss_bytes"], 7);
+  EXPECT_FALSE(got["ranks"][0].contains("gpu_percent"));
+  EXPECT_EQ(got["slow"][0]["rank"], 1);
+  EXPECT_EQ(got["slow"][0]["phase"], "data");
+}
+
+TEST(RankBoard, AFolderThatIsGoneCostsNothingButAWarning) {
+  testing::internal::CaptureStderr();
+  RankBoard board(Env::posix(), "/no/such/folder/ranks.json", {});
+  for (int64_t step = 1; step <= 3; ++step) {
+    board.add(step, std::vector<RankNumbers>(2), {});
+    board.close();
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+}
+
+SpanEvent span(SpanCategory category, int64_t start_ns, int64_t end_ns, int64_t value = 0) {
+  return {.name = "x", .category = category, .value = value, .start_ns = start_ns, .end_ns = end_ns};
+}
+
+TEST(Timeline, JoinsTheLastStepsOfAllRanksOnOneClock) {
+  LateSteps late;
+  for (int64_t step = 1; step <= 5; ++step) {
+    const int64_t at = 1000 * step;
+    late.add(std::vector<SpanEvent>{span(SpanCategory::kForward, at, at + 400),
+                                    span(SpanCategory::kReduce, at + 300, at + 600),
+                                    span(SpanCategory::kStep, at, at + 1000, step)});
+  }
+  const auto got = nlohmann::json::parse(timeline_json({late.text(), late.text(), "{torn"}, {0, -50, 0}));
+  ASSERT_EQ(got["steps"].size(), LateSteps::kSteps);
+  EXPECT_EQ(got["steps"][0]["step"], 4);
+  EXPECT_EQ(got["steps"][0]["start_ns"], 0);
+  ASSERT_EQ(got["rows"].size(), 4U);
+  EXPECT_EQ(got["rows"][3]["rank"], 1);
+  EXPECT_EQ(got["rows"][3]["track"], "reduce");
+  EXPECT_EQ(got["spans"].size(), 8U);
+  EXPECT_EQ(got["spans"][0], nlohmann::json::parse(R"([0, 0, 400, "x", "forward", -1, -1])"));
+  EXPECT_EQ(got["spans"][4][1], -50) << "the other host's clock is 50 ns ahead";
+  EXPECT_EQ(timeline_json({"{}", ""}, {}), "");
+}
+
+TEST(MachineUse, KnowsMemoryAndCores) {
+  EXPECT_GT(rss_bytes().value_or(0), 1 << 20);
+  MachineUse use("no such bus");
+  EXPECT_FALSE(use.cpu_percent().has_value());
+  double sum = 0;
+  for (int i = 0; i < 20'000'000; ++i) sum += static_cast<double>(i);
+  EXPECT_GT(sum, 0);
+  EXPECT_GT(use.cpu_percent().value_or(-1), 0);
+  EXPECT_FALSE(use.gpu_percent().has_value());
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,125 @@
+#include "weft/monitor/telemetry.h"
+
+#include <algorithm>
+
+#include "weft/base/log.h"
+#include "weft/base/log_copy.h"
+#include "weft/base/text.h"
+#include "weft/monitor/trace_merge.h"
+
+namespace weft {
+namespace {
+
+std::string trace_folder(const std::string& run_folder) { return run_folder + "/trace"; }
+
+std::unique_ptr<TraceWriter> open_trace(Env& env, const TelemetryOptions& o) {
+  if (!o.trace) return nullptr;
+  env.make_folders(trace_folder(o.folder));
+  const auto rank = static_cast<size_t>(o.rank);
+  return std::make_unique<TraceWriter>(
+      env, trace_path(trace_folder(o.folder), o.rank),
+      TraceOwner{.rank = o.rank, .host = rank < o.hosts.size() ? o.hosts[rank] : "", .run_id = o.run_id});
+}
+
+void add_times(StepMetrics& metrics, const StepTimes& times) {
+  if (times.step != metrics.step) return;
+  metrics.forward_ms = times.forward_ms;
+  metrics.backward_ms = times.backward_ms;
+  metrics.optimizer_ms = times.optimizer_ms;
+  metrics.exposed_comm_ms = times.exposed_comm_ms;
+  metrics.data_ms = times.data_ms;
+  metrics.checkpoint_ms = times.checkpoint_ms;
+  metrics.other_ms = times.other_ms;
+}
+
+void add_ranks(StepMetrics& metrics, std::span<const RankNumbers> ranks) {
+  if (ranks.empty()) return;
+  double sum_ms = 0;
+  for (const RankNumbers& one : ranks) {
+    sum_ms += one.busy_ms;
+    metrics.step_ms_min = std::min(metrics.step_ms_min.value_or(one.busy_ms), one.busy_ms);
+    metrics.step_ms_max = std::max(metrics.step_ms_max.value_or(one.busy_ms), one.busy_ms);
+    metrics.waits_ms_max = std::max(metrics.waits_ms_max.value_or(0), one.exposed_comm_ms);
+  }
+  metrics.step_ms_mean = sum_ms / static_cast<double>(ranks.size());
+}
+
+}  // namespace
+
+Telemetry::Telemetry(Env& env, TelemetryOptions options)
+    : env_(env), o_(std::move(options)), trace_(open_trace(env, o_)), breakdown_(o_.steps_per_print.value_or(0)) {
+  if (o_.rank == 0) {
+    csv_ = std::make_unique<MetricsFile>(env, o_.folder + "/metrics.csv", MetricsFormat::kCsv, o_.next_step);
+    lines_ = std::make_unique<MetricsFile>(env, o_.folder + "/metrics.jsonl", MetricsFormat::kJsonLines, o_.next_step);
+    board_ = std::make_unique<RankBoard>(env, o_.folder + "/ranks.json", o_.hosts);
+  }
+  // Where the folder is another host's, the others' lines stay on their own standard error.
+  if (env.stat(o_.folder)) copy_log_to(o_.folder + "/log.txt", o_.rank == 0 ? LogLevel::kInfo : LogLevel::kWarn);
+  set_spans_on(true);
+}
+
+Telemetry::~Telemetry() {
+  set_spans_on(false);
+  copy_log_to("", LogLevel::kError);
+}
+
+StepTimes Telemetry::collect(int64_t step) {
+  drain_spans(batch_);
+  if (is_traced(step)) {
+    trace_->add(batch_.events);
+    trace_->add_counters(now_ns(), read_counters());
+  }
+  late_.add(batch_.events);
+  times_ = {};
+  for (StepTimes& times : collector_.add(batch_.events)) {
+    history_.add(times);
+    if (o_.rank == 0 && o_.breakdown) {
+      for (const std::string& line : breakdown_.add(times)) log_info(line);
+    }
+    if (times.step == step) times_ = std::move(times);
+  }
+  return times_;
+}
+
+void Telemetry::step_done(StepMetrics metrics, std::span<const RankNumbers> ranks) {
+  if (o_.rank != 0) return;
+  add_times(metrics, times_);
+  add_ranks(metrics, ranks);
+  csv_->add(metrics);
+  lines_->add(metrics);
+  if (o_.steps_per_print && metrics.step % *o_.steps_per_print == 0) print(metrics);
+  compare(metrics.step, ranks);
+}
+
+void Telemetry::compare(int64_t step, std::span<const RankNumbers> ranks) {
+  for (const SlowRank& news : slow_.add(step, ranks)) news.is_over ? log_info(text_of(news)) : log_warn(text_of(news));
+  board_->add(step, ranks, slow_.now());
+}
+
+void Telemetry::print(const StepMetrics& metrics) const {
+  std::string line = cat("step ", metrics.step, ": loss ", metrics.loss.value_or(0), ", lr ", metrics.lr.value_or(0));
+  if (metrics.grad_norm) line += cat(", gradient norm ", *metrics.grad_norm);
+  log_info(line, ", ", metrics.samples_per_s.value_or(0), " samples/s");
+}
+
+void Telemetry::close() {
+  if (board_) board_->close();
+  if (!trace_) return;
+  drain_spans(batch_);
+  late_.add(batch_.events);
+  if (o_.trace_to == INT64_MAX) trace_->add(batch_.events);
+  trace_->close();
+}
+
+std::string Telemetry::join_traces(const std::vector<int64_t>& offsets_ns) {
+  std::vector<TraceSource> sources;
+  for (size_t rank = 0; rank < offsets_ns.size(); ++rank) {
+    sources.push_back(
+        {.path = trace_path(trace_folder(o_.folder), static_cast<int64_t>(rank)), .clock_offset_ns = offsets_ns[rank]});
+  }
+  const std::string out = o_.folder + "/trace.json";
+  merge_traces(env_, sources, out);
+  return out;
+}
+
+}  // namespace weft
