@@ -98,11 +98,11 @@ class Trial {
   void warm_up() {
     steps(40, {});
     at::Tensor ms = at::rand({1});
-    ms[0] = monitor_.summary().step_ms.median;
+    ms[0] = monitor_.summary()->step_ms.median;
     engine_.world().group->broadcast(ms, 0);
     step_ms_ = ms.item<double>();
   }
-  const std::vector<SlowRank>& found() const { return monitor_.slow_ranks(); }
+  std::vector<SlowRank> found() const { return monitor_.slow_ranks(); }
   const World& world() const { return engine_.world(); }
   double step_ms() const { return step_ms_; }
 

@@ -7,6 +7,8 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <gtest/gtest.h>
 
+#include "weft/engine/flops_table.h"
+
 namespace weft::engine {
 namespace {
 
@@ -47,6 +49,19 @@ TEST(FlopCounter, CountsOnlyWhileItLives) {
   FlopCounter second;
   EXPECT_EQ(second.end().total, 0);
   EXPECT_EQ(second.end().total, 0);
+}
+
+TEST(FlopsTable, HasTheLargestFirst) {
+  const FlopCount count{.total = 4'000'000'000,
+                        .by_operator = {{"aten::addmm", 1'000'000'000}, {"aten::mm", 3'000'000'000}},
+                        .calls = {{"aten::addmm", 2}, {"aten::mm", 4}}};
+  const std::string text = flops_table(count, {.step = 5, .step_ms = 100, .peak_flops_per_s = 8e10});
+  EXPECT_NE(text.find("FLOPs of step 5 on this rank: 4 GFLOP in 100.0 ms: 40 GFLOP/s, 50.0 % of the peak"),
+            std::string::npos)
+      << text;
+  EXPECT_LT(text.find("aten::mm"), text.find("aten::addmm"));
+  EXPECT_NE(text.find("75.0 %"), std::string::npos) << text;
+  EXPECT_EQ(flops_table(count, {.step = 5, .only_total = true}).find('\n'), std::string::npos);
 }
 
 }  // namespace

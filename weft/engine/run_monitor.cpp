@@ -10,11 +10,13 @@
 #include <chrono>
 
 #include "weft/base/clock.h"
+#include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/comm/host_name.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/clock_offsets.h"
+#include "weft/engine/flops_table.h"
 #include "weft/engine/peak_flops.h"
 #include "weft/monitor/span.h"
 
@@ -67,6 +69,24 @@ double peak_of(const Engine& engine) {
                                                                        : at::kFloat);
 }
 
+bool is_profiled(const config::Resolved& config, int64_t step) {
+  return config.flops_profiler.enabled && step == std::max<int64_t>(1, config.flops_profiler.profile_step);
+}
+
+TelemetryOptions telemetry_options(const Engine& engine, const RunMonitorOptions& options,
+                                   const std::vector<std::string>& hosts) {
+  return {.folder = options.folder,
+          .rank = engine.world().rank,
+          .hosts = hosts,
+          .run_id = engine.world().run_id,
+          .trace = options.trace,
+          .trace_from = options.trace_from,
+          .trace_to = options.trace_to,
+          .next_step = engine.global_steps() + 1,
+          .steps_per_print = engine.config().steps_per_print,
+          .breakdown = engine.config().wall_clock_breakdown || engine.config().flops_profiler.enabled};
+}
+
 }  // namespace
 
 RunMonitor::RunMonitor(Engine& engine, RunMonitorOptions options)
@@ -74,19 +94,12 @@ RunMonitor::RunMonitor(Engine& engine, RunMonitorOptions options)
       options_(std::move(options)),
       device_(engine.device()),
       hosts_(engine::exchange_texts(*engine.world().group, comm::host_name(), device_)),
-      telemetry_(Env::posix(), TelemetryOptions{.folder = options_.folder,
-                                                .rank = engine.world().rank,
-                                                .hosts = hosts_,
-                                                .run_id = engine.world().run_id,
-                                                .trace = options_.trace,
-                                                .trace_from = options_.trace_from,
-                                                .trace_to = options_.trace_to,
-                                                .next_step = engine.global_steps() + 1,
-                                                .steps_per_print = engine.config().steps_per_print,
-                                                .breakdown = engine.config().wall_clock_breakdown}),
       use_(pci_bus_id(device_)) {
+  if (!options_.record) return;
+  telemetry_.emplace(Env::posix(), telemetry_options(engine, options_, hosts_));
   if (options_.count_flops_every > 0) peak_flops_per_s_ = peak_of(engine);
   sent_bytes_ = engine.totals().sent_bytes;
+  if (is_profiled(engine.config(), engine.global_steps() + 1)) counter_.emplace();
 }
 
 RunMonitor::~RunMonitor() = default;
@@ -101,25 +114,53 @@ StepAgreed RunMonitor::step_done(const StepReport& report) {
   const RankNumbers mine = measure();
   StepAgreed agreed{.loss = report.loss, .any_stop = report.wants_stop, .any_save = report.wants_save};
   const std::vector<RankNumbers> all = exchange(report, mine, agreed);
-  telemetry_.step_done(metrics_of(report, agreed, mine), all);
+  if (!telemetry_) return agreed;
+  telemetry_->step_done(metrics_of(report, agreed, mine), all);
+  if (is_profiled(engine_.config(), engine_.global_steps()) && engine_.world().rank == 0) show_profile(mine);
   const auto& layout = engine_.plan().layout;
   if (const int now = static_cast<int>(layout.gradient_buckets().size()); now != num_buckets_) {
     num_buckets_ = now;
-    telemetry_.set_bucket_names(names_of_buckets(engine_.plan()));
+    telemetry_->set_bucket_names(names_of_buckets(engine_.plan()));
   }
   count_flops();
   return agreed;
+}
+
+std::optional<StepSummary> RunMonitor::summary() const {
+  return telemetry_ ? std::optional(telemetry_->summary()) : std::nullopt;
+}
+
+std::vector<SlowRank> RunMonitor::slow_ranks() const {
+  return telemetry_ ? telemetry_->slow_ranks() : std::vector<SlowRank>();
+}
+
+// "flops_profiler": once, of the step it names.
+void RunMonitor::show_profile(const RankNumbers& mine) const {
+  const auto& profiler = engine_.config().flops_profiler;
+  const std::string text = engine::flops_table(flops_, {.step = engine_.global_steps(),
+                                                        .step_ms = mine.step_ms,
+                                                        .peak_flops_per_s = peak_flops_per_s_ / engine_.world().size,
+                                                        .only_total = !profiler.detailed});
+  if (!profiler.output_file) return log_info(text);
+  try {
+    write_file(Env::posix(), *profiler.output_file, bytes_of(text));
+    log_info("the FLOPs of step ", engine_.global_steps(), " are in ", *profiler.output_file);
+  } catch (const Error& error) {
+    log_warn(error.what(), "\n", text);
+  }
 }
 
 // The next step, from its forward on.
 void RunMonitor::count_flops() {
   const int64_t every = options_.count_flops_every;
   const int64_t step = engine_.global_steps();
-  if (every > 0 && step % every == kWarmSteps % every) counter_.emplace();
+  const bool is_due = every > 0 && step % every == kWarmSteps % every;
+  if (is_due || is_profiled(engine_.config(), step + 1)) counter_.emplace();
 }
 
 RankNumbers RunMonitor::measure() {
-  RankNumbers out = numbers_of(telemetry_.collect(engine_.global_steps()));
+  if (!telemetry_) return {};
+  RankNumbers out = numbers_of(telemetry_->collect(engine_.global_steps()));
   out.rss_bytes = static_cast<double>(rss_bytes().value_or(0));
   out.cpu_percent = use_.cpu_percent().value_or(0);
   if (device_.is_cpu()) return out;
@@ -195,10 +236,11 @@ StepMetrics RunMonitor::metrics_of(const StepReport& report, const StepAgreed& a
 
 std::optional<std::string> RunMonitor::close() {
   counter_.reset();
-  telemetry_.close();
+  if (!telemetry_) return std::nullopt;
+  telemetry_->close();
   auto& group = *engine_.world().group;
   const std::vector<int64_t> offsets_ns = engine::clock_offsets(group, hosts_, device_);
-  const auto texts = engine::exchange_texts(group, telemetry_.late_steps().text(), device_);
+  const auto texts = engine::exchange_texts(group, telemetry_->late_steps().text(), device_);
   if (engine_.world().rank != 0) return std::nullopt;
   const std::string timeline = timeline_json(texts, offsets_ns);
   if (!timeline.empty()) write_file(Env::posix(), options_.folder + "/timeline.json", bytes_of(timeline));
@@ -209,7 +251,7 @@ std::optional<std::string> RunMonitor::close() {
       return std::nullopt;
     }
   }
-  return telemetry_.join_traces(offsets_ns);
+  return telemetry_->join_traces(offsets_ns);
 }
 
 }  // namespace weft

@@ -29,6 +29,7 @@ namespace weft {
 
 struct RunMonitorOptions {
   std::string folder = {};  // of the run, made by the caller; the same text on all ranks
+  bool record = true;       // false: nothing is measured or written; ranks still share their loss
   bool trace = false;
   int64_t trace_from = 1, trace_to = INT64_MAX;
   // FLOPs are counted in one step of so many, once the run is warm; 0: never.
@@ -60,9 +61,9 @@ class RunMonitor {
   // The last of ranks.json, timeline.json, and trace.json: its path, on rank 0, where there is one.
   std::optional<std::string> close();
 
-  StepSummary summary() const { return telemetry_.summary(); }
+  std::optional<StepSummary> summary() const;
   // As rank 0 sees them; elsewhere empty.
-  const std::vector<SlowRank>& slow_ranks() const { return telemetry_.slow_ranks(); }
+  std::vector<SlowRank> slow_ranks() const;
   // Of one step on all ranks; 0: not counted yet.
   int64_t flops_per_step() const;
   // Of all ranks' devices, FLOP/s.
@@ -74,12 +75,13 @@ class RunMonitor {
   std::vector<RankNumbers> exchange(const StepReport& report, const RankNumbers& mine, StepAgreed& agreed);
   StepMetrics metrics_of(const StepReport& report, const StepAgreed& agreed, const RankNumbers& mine);
   void count_flops();
+  void show_profile(const RankNumbers& mine) const;
 
   Engine& engine_;
   const RunMonitorOptions options_;
   const at::Device device_;
-  std::vector<std::string> hosts_;  // by rank
-  Telemetry telemetry_;
+  std::vector<std::string> hosts_;      // by rank
+  std::optional<Telemetry> telemetry_;  // where it records
   MachineUse use_;
   int64_t looked_ns_ = 0;  // at the GPU
   double gpu_percent_ = -1;

@@ -85,6 +85,8 @@ void add_file_flags(CLI::App& app, TrainOptions& o, std::string& export_max_file
   app.add_flag("--trace", o.trace,
                "write a timeline of all ranks for Chrome and Perfetto: trace.json in the run folder");
   app.add_option("--trace-steps", trace_steps, "write it of these steps: 10-12, or 10")->type_name("A-B");
+  app.add_flag("--no-metrics", o.no_metrics,
+               "measure and write nothing while it runs: no metrics, no ranks, no timeline");
   app.add_option("--json", o.json_path, "write the result as JSON; - is standard output")->type_name("FILE");
 }
 
@@ -94,6 +96,8 @@ void add_file_flags(CLI::App& app, TrainOptions& o, std::string& export_max_file
 }
 
 void check_together(const TrainOptions& o) {
+  if (o.no_metrics && o.trace)
+    refuse("a timeline has to be measured", "--trace with --no-metrics", "leave one of them out");
   if (o.dim % o.heads != 0) {
     refuse("the heads do not divide the width", cat("--dim ", o.dim, " is not a multiple of --heads ", o.heads),
            cat("for example --dim ", (o.dim / o.heads + 1) * o.heads));

@@ -51,6 +51,7 @@ struct TrainOptions {
   std::string name;                              // of the run; empty: from the clock
   std::string json_path;                         // "-": standard output
   bool trace = false;                            // a timeline in the run folder
+  bool no_metrics = false;                       // nothing is measured or written while it runs
   int64_t trace_from = 1, trace_to = INT64_MAX;  // the steps in it
 };
 
