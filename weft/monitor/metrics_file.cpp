@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/base/error.h"
-#include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/monitor/json_text.h"
 #include "weft/monitor/line_reader.h"
@@ -15,10 +14,7 @@
 namespace weft {
 namespace {
 
-struct Column {
-  const char* name;
-  std::optional<double> StepMetrics::* value;
-};
+using Column = MetricsColumn;
 
 // On-disk: names keep their meaning and their order; new ones come last.
 constexpr Column kColumns[] = {{"samples", &StepMetrics::samples},
@@ -107,14 +103,18 @@ bool is_start_of(std::string_view text, std::string_view whole) {
 
 }  // namespace
 
+std::span<const MetricsColumn> metrics_columns() { return kColumns; }
+
 MetricsFile::MetricsFile(Env& env, const std::string& path, MetricsFormat format, int64_t next_step)
     : path_(path), format_(format) {
   const auto info = env.stat(path);
-  if (info && info->kind == FileKind::kFile) offset_ = end_of_rows_before(env, next_step);
-  file_ = env.open(path, info ? OpenMode::kReadWrite : OpenMode::kCreate);
   // A pipe or a device has no size to cut.
-  if (info && info->kind == FileKind::kFile && info->bytes != offset_) file_->truncate(offset_);
-  if (offset_ == 0 && format == MetricsFormat::kCsv) put(csv_header() + "\n");
+  const bool has_rows = info && info->kind == FileKind::kFile;
+  const uint64_t end = has_rows ? end_of_rows_before(env, next_step) : 0;
+  auto file = env.open(path, info ? OpenMode::kReadWrite : OpenMode::kCreate);
+  if (has_rows && info->bytes != end) file->truncate(end);
+  file_.emplace(std::move(file), end);
+  if (end == 0 && format == MetricsFormat::kCsv) file_->put(csv_header() + "\n");
 }
 
 uint64_t MetricsFile::end_of_rows_before(Env& env, int64_t next_step) {
@@ -144,28 +144,8 @@ void MetricsFile::add(const StepMetrics& metrics) {
   std::string text = format_ == MetricsFormat::kCsv ? csv_row(metrics) : json_row(metrics);
   text += '\n';
   // The header may not have fitted when the file was made.
-  if (offset_ == 0 && format_ == MetricsFormat::kCsv) text = cat(csv_header(), "\n", text);
-  if (!put(text)) ++num_left_out_;
-}
-
-bool MetricsFile::put(std::string_view text) {
-  try {
-    if (must_trim_) file_->truncate(offset_);
-    must_trim_ = true;
-    file_->write_at(offset_, bytes_of(text));
-  } catch (const Error& error) {
-    warn_once(error.text().what);
-    return false;
-  }
-  must_trim_ = false;
-  offset_ += text.size();
-  return true;
-}
-
-void MetricsFile::warn_once(std::string_view why) {
-  if (has_warned_) return;
-  has_warned_ = true;
-  log_warn("cannot write ", path_, ": ", why, ". Its rows are left out until it can be; training goes on.");
+  if (file_->offset() == 0 && format_ == MetricsFormat::kCsv) text = cat(csv_header(), "\n", text);
+  if (!file_->put(text)) ++num_left_out_;
 }
 
 }  // namespace weft

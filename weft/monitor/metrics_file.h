@@ -12,12 +12,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <string_view>
 
 #include "weft/base/env.h"
+#include "weft/monitor/append_file.h"
 
 namespace weft {
 
@@ -40,6 +40,13 @@ struct StepMetrics {
   std::optional<double> waits_ms_max = {};  // exposed_comm_ms of the rank that has most
 };
 
+// A number of a step by its name, for those who take all of them: files, sinks.
+struct MetricsColumn {
+  const char* name;
+  std::optional<double> StepMetrics::* value;
+};
+std::span<const MetricsColumn> metrics_columns();
+
 enum class MetricsFormat { kCsv, kJsonLines };
 
 class MetricsFile {
@@ -55,15 +62,10 @@ class MetricsFile {
  private:
   // Where the rows to keep end; sets last_step_.
   uint64_t end_of_rows_before(Env& env, int64_t next_step);
-  bool put(std::string_view text);
-  void warn_once(std::string_view why);
 
   const std::string path_;
   const MetricsFormat format_;
-  std::unique_ptr<File> file_;
-  uint64_t offset_ = 0;     // the end of the last whole row
-  bool must_trim_ = false;  // a write that failed may have left bytes behind it
-  bool has_warned_ = false;
+  std::optional<AppendFile> file_;
   std::optional<int64_t> last_step_;
   uint64_t num_left_out_ = 0;
 };
