@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "weft/base/clock.h"
+#include "weft/monitor/host_name.h"
 
 namespace weft {
 namespace {
@@ -13,12 +14,6 @@ namespace {
 int64_t wall_clock_ns() {
   const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count();
-}
-
-std::string host_name() {
-  char name[256] = {};
-  // A name that does not fit comes without its end.
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
 }
 
 }  // namespace
@@ -79,7 +74,7 @@ std::vector<FlightEntry> FlightRecorder::entries() const {
 
 FlightDump FlightRecorder::dump(std::string reason) const {
   FlightDump out{.owner = owner_,
-                 .host = host_name(),
+                 .host = this_host_name(),
                  .pid = ::getpid(),
                  .reason = std::move(reason),
                  .time = iso_stamp(),

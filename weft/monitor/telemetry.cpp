@@ -52,6 +52,8 @@ Telemetry::Telemetry(Env& env, TelemetryOptions options)
     csv_ = std::make_unique<MetricsFile>(env, o_.folder + "/metrics.csv", MetricsFormat::kCsv, o_.next_step);
     lines_ = std::make_unique<MetricsFile>(env, o_.folder + "/metrics.jsonl", MetricsFormat::kJsonLines, o_.next_step);
     board_ = std::make_unique<RankBoard>(env, o_.folder + "/ranks.json", o_.hosts);
+    sinks_ = std::make_unique<MonitorSinks>(env, o_.config,
+                                            SinkOptions{.run_folder = o_.folder, .resumed = o_.next_step > 1});
   }
   // Where the folder is another host's, the others' lines stay on their own standard error.
   if (env.stat(o_.folder)) copy_log_to(o_.folder + "/log.txt", o_.rank == 0 ? LogLevel::kInfo : LogLevel::kWarn);
@@ -87,6 +89,7 @@ void Telemetry::step_done(StepMetrics metrics, std::span<const RankNumbers> rank
   add_ranks(metrics, ranks);
   csv_->add(metrics);
   lines_->add(metrics);
+  sinks_->add(metrics);
   if (o_.steps_per_print && metrics.step % *o_.steps_per_print == 0) print(metrics);
   compare(metrics.step, ranks);
 }

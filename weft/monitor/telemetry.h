@@ -1,5 +1,5 @@
 // What a run writes into its folder while it goes on (docs/formats/run_folder.md): metrics.csv and metrics.jsonl, ranks.json, the lines of
-// steps_per_print and wall_clock_breakdown (all of rank 0), log.txt, and with a trace the timeline of every rank.
+// steps_per_print and wall_clock_breakdown (all of rank 0), log.txt, and with a trace the timeline of every rank; and the sinks of its config.
 //
 //   Telemetry telemetry(env, {.folder = run_folder, .rank = rank, .trace = true});
 //   const StepTimes mine = telemetry.collect(step);             // after each step
@@ -19,8 +19,10 @@
 #include <vector>
 
 #include "weft/base/env.h"
+#include "weft/config/resolved.h"
 #include "weft/monitor/metrics_file.h"
 #include "weft/monitor/rank_board.h"
+#include "weft/monitor/sinks.h"
 #include "weft/monitor/slow_rank.h"
 #include "weft/monitor/step_times.h"
 #include "weft/monitor/timeline.h"
@@ -38,6 +40,7 @@ struct TelemetryOptions {
   int64_t next_step = 1;                         // the first one that will be done
   std::optional<int64_t> steps_per_print = {};
   bool breakdown = false;
+  config::Resolved config = {};  // which sinks
 };
 
 class Telemetry {
@@ -70,6 +73,7 @@ class Telemetry {
   const TelemetryOptions o_;
   std::unique_ptr<MetricsFile> csv_, lines_;  // of rank 0
   std::unique_ptr<RankBoard> board_;          // of rank 0
+  std::unique_ptr<MonitorSinks> sinks_;       // of rank 0
   std::unique_ptr<TraceWriter> trace_;
   SpanBatch batch_;
   StepCollector collector_;
