@@ -1,13 +1,19 @@
 #include "weft/comm/recording_group.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <thread>
 
+#include "weft/base/clock.h"
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/comm/call_traits.h"
 #include "weft/comm/wrapped_group.h"
+#include "weft/monitor/comms_log.h"
 #include "weft/monitor/flight_dump.h"
 
 namespace weft::comm {
@@ -25,11 +31,41 @@ std::string first_line(const std::exception& error) {
 
 }  // namespace
 
+// A call on its way, for comms_logger. Its turn comes when the call before it in its group has ended.
+struct TimedCall {
+  CommsCall call = {};
+  int64_t began_ns = 0;
+  std::shared_ptr<std::atomic<int64_t>> turn_ns = {};  // of the next call; shared with the group, which may go first
+
+  void ended(int64_t now) const {
+    const int64_t turn = std::max(began_ns, turn_ns->load());
+    turn_ns->store(std::max(turn, now));
+    CommsCall done = call;
+    done.ns = std::max<int64_t>(0, now - turn);
+    comms_log().add(done);
+  }
+};
+
+namespace {
+
+// On a device a wait only orders what follows; the time asked for is that of the end. A call that fails says so to its waiter.
+void stand_until_done(const Work& work, double limit_s) {
+  const Deadline deadline = Deadline::after(limit_s);
+  while (!work.done() && !deadline.expired()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
+}  // namespace
+
 // An asynchronous call on its way. Knows its entry, not its group: it may outlive that.
 class RecordedWork final : public WorkState {
  public:
-  RecordedWork(Work work, std::weak_ptr<FlightLog> log, uint64_t id, const void* group)
-      : work_(std::move(work)), log_(std::move(log)), id_(id), group_(group) {}
+  RecordedWork(Work work, std::weak_ptr<FlightLog> log, uint64_t id, const Group& group, std::optional<TimedCall> timed)
+      : work_(std::move(work)),
+        log_(std::move(log)),
+        id_(id),
+        group_(&group),
+        limit_s_(group.deadline_s()),
+        timed_(std::move(timed)) {}
 
   uint64_t id() const { return id_; }
   const void* group() const { return group_; }
@@ -47,7 +83,13 @@ class RecordedWork final : public WorkState {
       if (work_.done()) failed(error);
       throw;
     }
-    if (const auto log = log_.lock()) end(log->recorder(), FlightState::kFinished);
+    const auto log = log_.lock();
+    if (!log) return;
+    if (timed_) {
+      stand_until_done(work_, limit_s_);
+      log->settle();  // those before it first: their end is its beginning
+    }
+    end(log->recorder(), FlightState::kFinished);
   }
 
   int64_t finished_ns() override { return work_.finished_ns(); }
@@ -80,6 +122,7 @@ class RecordedWork final : public WorkState {
       recorder.fail(id_);
     } else {
       recorder.finish(id_);
+      if (timed_) timed_->ended(work_.finished_ns());
     }
   }
 
@@ -87,6 +130,8 @@ class RecordedWork final : public WorkState {
   const std::weak_ptr<FlightLog> log_;
   const uint64_t id_;
   const void* const group_;  // told apart only, never followed
+  const double limit_s_;
+  const std::optional<TimedCall> timed_;
   std::atomic<bool> ended_ = false;
 };
 
@@ -169,9 +214,10 @@ class RecordingGroup final : public WrappedGroup {
     entry_.peer = call.peer;
     const uint64_t id =
         begin(call.operation, call.dtype(), how == Launch::kAsync ? FlightState::kQueued : FlightState::kStarted);
+    const auto timed = comms_log().is_on() ? std::optional(timed_from_now(call)) : std::nullopt;
     try {
       const Work work = pass_on(call, how);
-      return how == Launch::kAsync ? follow(work, id) : finished(work, id);
+      return how == Launch::kAsync ? follow(work, id, timed) : finished(work, id, timed);
     } catch (const std::exception& error) {
       failed(id, error);
       throw;
@@ -186,14 +232,28 @@ class RecordingGroup final : public WrappedGroup {
     return log_->recorder().begin(entry_);
   }
 
-  Work finished(const Work& work, uint64_t id) {
+  TimedCall timed_from_now(const Collective& call) const {
+    return {.call = {.operation = fabric::name_of(call.operation),
+                     .bytes = static_cast<uint64_t>(call.bytes()),
+                     .ranks = world()},
+            .began_ns = now_ns(),
+            .turn_ns = turn_ns_};
+  }
+
+  Work finished(const Work& work, uint64_t id, const std::optional<TimedCall>& timed) {
     work.wait();
     log_->recorder().finish(id);
+    if (timed) {
+      stand_until_done(work, deadline_s());
+      const int64_t end_ns = now_ns();
+      log_->settle();
+      timed->ended(end_ns);
+    }
     return work;
   }
 
-  Work follow(const Work& work, uint64_t id) {
-    const auto recorded = std::make_shared<RecordedWork>(work, log_, id, this);
+  Work follow(const Work& work, uint64_t id, std::optional<TimedCall> timed) {
+    const auto recorded = std::make_shared<RecordedWork>(work, log_, id, *this, std::move(timed));
     log_->watch(recorded);
     return Work(recorded);
   }
@@ -213,6 +273,7 @@ class RecordingGroup final : public WrappedGroup {
   const std::vector<int64_t> world_ranks_;
   FlightEntry entry_;  // filled in anew for each call; its texts keep their memory
   uint64_t num_collectives_ = 0, num_messages_ = 0;
+  const std::shared_ptr<std::atomic<int64_t>> turn_ns_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 
 }  // namespace

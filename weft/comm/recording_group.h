@@ -6,7 +6,8 @@
 // One FlightLog serves all groups of a process, so that there is one file per rank. A blocking call is taken down when it
 // begins and when it ends. An asynchronous one ends in the record when somebody looks: done(), wait(), the next
 // asynchronous call of any group, or the dump. Its turn ("started") is taken to have come when those before it in its
-// group have ended. allocate() counts as a collective; read() and split() are not taken down.
+// group have ended. allocate() counts as a collective; read() and split() are not taken down. While comms_log() is on,
+// each call that ended well also adds its time there (allocate() does not).
 //
 // Threads: a FlightLog may be used by any; the groups as Group says. Failure: a dump that cannot be written is logged and
 // does not hide what the collective died of.

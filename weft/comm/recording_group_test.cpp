@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/ranks.h"
+#include "weft/base/clock.h"
 #include "weft/base/error.h"
 #include "weft/comm/fake_group.h"
 #include "weft/comm/faulty_group.h"
 #include "weft/comm/test_groups_impl.h"
+#include "weft/monitor/comms_log.h"
 #include "weft/monitor/flight_dump.h"
 
 namespace weft::comm {
@@ -28,13 +30,14 @@ class SlowGroup final : public Group {
  public:
   struct State final : WorkState {
     std::atomic<bool> over = false, bad = false;
+    std::atomic<int64_t> end_ns = 1;
     bool done() override { return over; }
     void wait(Deadline) override {
       if (bad) throw Error(ErrorKind::kEnvironment, {.title = "the wire is cut", .what = "", .where = "", .fix = ""});
       if (!over)
         throw Error(ErrorKind::kEnvironment, {.title = "too short a wait", .what = "", .where = "", .fix = ""});
     }
-    int64_t finished_ns() override { return over ? 1 : 0; }
+    int64_t finished_ns() override { return over ? end_ns.load() : 0; }
     void end(bool well) {
       bad = !well;
       over = true;
@@ -202,6 +205,81 @@ TEST(RecordingGroup, EveryRankOfALostGroupLeavesItsRecord) {
     EXPECT_EQ(dumps[rank].entries[2].state, kFailed);
     EXPECT_EQ(dumps[rank].entries[2].operation, "all_reduce");
   }
+}
+
+// Switches comms_logger off again, also where a test fails: the log is the process's.
+class CommsLogged : public testing::Test {
+ protected:
+  void SetUp() override { comms_log().start({}); }
+  void TearDown() override { comms_log().stop(); }
+};
+
+TEST_F(CommsLogged, EveryCallOfEveryRankIsCounted) {
+  const Wrap record = [](std::shared_ptr<Group> group) {
+    const auto log = log_of(group->rank(), group->world());
+    return make_recording_group(std::move(group), log);
+  };
+  const Stopwatch watch;
+  with_groups(2, record, [](Group& group) {
+    for (int i = 0; i < 3; ++i) group.all_reduce(at::zeros({256}));
+    const at::Tensor part = at::zeros({4}), whole = at::zeros({8});
+    const Work first = group.start(all_gather(part, whole));
+    const Work second = group.start(all_gather(part, at::zeros({8})));
+    second.wait();
+    first.wait();
+    group.barrier();
+  });
+  int64_t sum_ns = 0;
+  std::vector<std::tuple<std::string, uint64_t, uint64_t>> found;
+  for (const CommsRow& row : comms_log().rows()) {
+    found.emplace_back(row.operation, row.bytes, row.count);
+    EXPECT_GT(row.total_ns, 0) << row.operation;
+    EXPECT_EQ(row.ranks, 2);
+    sum_ns += row.total_ns;
+  }
+  EXPECT_EQ(found, (std::vector<std::tuple<std::string, uint64_t, uint64_t>>{
+                       {"all_gather", 32, 4}, {"all_reduce", 1024, 6}, {"barrier", 0, 2}}));
+  EXPECT_LE(sum_ns, 2 * watch.elapsed_ns()) << "calls of a group do not count the time of one another";
+}
+
+TEST_F(CommsLogged, ACallIsTimedFromItsTurn) {
+  const auto inner = std::make_shared<SlowGroup>();
+  const auto log = log_of(0, 2);
+  const auto group = make_recording_group(inner, log);
+  const int64_t start_ns = now_ns();
+  const Work first = group->start(all_reduce(at::zeros({1})));
+  const Work second = group->start(broadcast(at::zeros({1}), 0));
+  constexpr int64_t kSecond_ns = 1'000'000'000;
+  inner->work(0).end_ns = start_ns + 100 * kSecond_ns;
+  inner->work(1).end_ns = start_ns + 101 * kSecond_ns;
+  inner->work(0).end(true);
+  inner->work(1).end(true);
+  second.wait();
+  const auto rows = comms_log().rows();
+  ASSERT_EQ(rows.size(), 2);
+  EXPECT_LE(rows[0].total_ns, 100 * kSecond_ns);
+  EXPECT_GT(rows[0].total_ns, 99 * kSecond_ns) << "from when it was called";
+  EXPECT_EQ(rows[1].total_ns, kSecond_ns) << "from when the one before it had ended";
+}
+
+TEST_F(CommsLogged, FailuresAreNotTimed) {
+  const auto inner = std::make_shared<SlowGroup>();
+  const auto log = log_of(0, 2);
+  const auto group = make_recording_group(inner, log);
+  const Work work = group->start(all_reduce(at::zeros({1})));
+  inner->work(0).end(false);
+  EXPECT_THROW(work.wait(), Error);
+  log->settle();
+  EXPECT_TRUE(comms_log().rows().empty());
+}
+
+TEST(CommsLogOff, NothingIsKept) {
+  const auto group =
+      make_recording_group(std::make_shared<FakeGroup>(FakeGroupSpec{.rank = 0, .world = 2}), log_of(0, 2));
+  comms_log().start({});
+  comms_log().stop();
+  group->all_reduce(at::zeros({4}));
+  EXPECT_TRUE(comms_log().rows().empty());
 }
 
 }  // namespace
