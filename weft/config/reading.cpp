@@ -156,6 +156,17 @@ std::string describe_origin(const Reading& reading, std::string_view path, Langu
   }
 }
 
+std::vector<std::string> describe_settings(const Reading& reading) {
+  std::vector<std::string> out;
+  for (const Setting& setting : settings()) {
+    if (!setting.exists_in(reading.version)) continue;
+    if (setting.standing != Standing::kHonoured && !reading.given(setting.path)) continue;
+    out.push_back(cat(setting.path, " = ", to_json(reading.value(setting.path)), " (",
+                      describe_origin(reading, setting.path, Language::kEnglish), ")"));
+  }
+  return out;
+}
+
 Reading read_config(Document document, Facts facts, std::optional<Version> version) {
   Reading reading;
   reading.document = std::move(document);

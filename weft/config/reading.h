@@ -73,6 +73,9 @@ struct Reading {
 // "ds.json:12:5", "default", "default before DeepSpeed 0.19.3", "auto: …".
 std::string describe_origin(const Reading& reading, std::string_view path, Language language);
 
+// A line for each setting that weft acts on and each that the file gives: "zero_optimization.stage = 2 (ds.json:12:5)".
+std::vector<std::string> describe_settings(const Reading& reading);
+
 // `version`: --as; else the file's weft.semantics; else the newest. Facts given win over the training config's.
 Reading read_config(Document document, Facts facts, std::optional<Version> version = std::nullopt);
 

@@ -1,16 +1,31 @@
 #include "weft/engine/engine.h"
 
 #include "weft/base/env.h"
+#include "weft/base/log.h"
+#include "weft/comm/environment.h"
 #include "weft/config/reading.h"
 #include "weft/engine/settings.h"
 #include "weft/engine/training.h"
+#include "weft/monitor/comms_log.h"
 #include "weft/monitor/span.h"
 
 namespace weft {
+namespace {
+
+void log_comms(const config::CommsLogger& config, int rank) {
+  if (!config.enabled) return;
+  CommsLogOptions options{.verbose = config.verbose && rank == 0, .all = config.prof_all};
+  for (const config::Value& name : config.prof_ops.items) options.operations.push_back(name.text);
+  comms_log().start(std::move(options));
+}
+
+}  // namespace
 
 Engine::Engine(engine::ModelTensors model, config::Resolved config, World world, EngineOptions options)
     : it_(std::make_unique<engine::Training>(std::move(model), std::move(config), std::move(world),
-                                             std::move(options))) {}
+                                             std::move(options))) {
+  log_comms(it_->config().comms_logger, it_->world().rank);
+}
 Engine::~Engine() = default;
 Engine::Engine(Engine&&) noexcept = default;
 Engine& Engine::operator=(Engine&&) noexcept = default;
@@ -87,6 +102,9 @@ config::Resolved read_engine_config(const std::string& path, int world_size) {
   auto reading = config::read_config(config::load_document(Env::posix(), path),
                                      {{"world", config::int_fact(world_size, "the number of ranks")}});
   config::require_usable(reading);
+  if (reading.resolved.dump_state && comm::read_rank_environment().rank == 0) {
+    for (const std::string& line : config::describe_settings(reading)) log_info(line);
+  }
   return std::move(reading.resolved);
 }
 

@@ -13,11 +13,13 @@
 #include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
+#include "weft/base/units.h"
 #include "weft/comm/host_name.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/clock_offsets.h"
 #include "weft/engine/flops_table.h"
 #include "weft/engine/peak_flops.h"
+#include "weft/monitor/comms_log.h"
 #include "weft/monitor/span.h"
 
 namespace weft {
@@ -25,6 +27,7 @@ namespace {
 
 constexpr int64_t kGpuEveryNs = 1'000'000'000;
 constexpr int64_t kWarmSteps = 2;
+constexpr auto kAllMemory = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 // Loss and two wishes, before the numbers of the rank.
 constexpr size_t kNumShared = 3 + kNumRankNumbers;
 
@@ -84,7 +87,8 @@ TelemetryOptions telemetry_options(const Engine& engine, const RunMonitorOptions
           .trace_to = options.trace_to,
           .next_step = engine.global_steps() + 1,
           .steps_per_print = engine.config().steps_per_print,
-          .breakdown = engine.config().wall_clock_breakdown || engine.config().flops_profiler.enabled};
+          .breakdown = engine.config().wall_clock_breakdown || engine.config().flops_profiler.enabled,
+          .config = engine.config()};
 }
 
 }  // namespace
@@ -117,6 +121,7 @@ StepAgreed RunMonitor::step_done(const StepReport& report) {
   if (!telemetry_) return agreed;
   telemetry_->step_done(metrics_of(report, agreed, mine), all);
   if (is_profiled(engine_.config(), engine_.global_steps()) && engine_.world().rank == 0) show_profile(mine);
+  print_memory(mine);
   const auto& layout = engine_.plan().layout;
   if (const int now = static_cast<int>(layout.gradient_buckets().size()); now != num_buckets_) {
     num_buckets_ = now;
@@ -150,6 +155,23 @@ void RunMonitor::show_profile(const RankNumbers& mine) const {
   }
 }
 
+// memory_breakdown: beside the lines of steps_per_print.
+void RunMonitor::print_memory(const RankNumbers& mine) const {
+  const auto& config = engine_.config();
+  const int64_t step = engine_.global_steps();
+  const bool is_due = config.memory_breakdown && config.steps_per_print && step % *config.steps_per_print == 0;
+  if (!is_due || engine_.world().rank != 0) return;
+  const auto text = [](auto bytes) { return format_bytes(static_cast<uint64_t>(bytes)); };
+  std::string line = cat("step ", step, ": memory ", text(mine.rss_bytes), " resident");
+  if (!device_.is_cpu()) {
+    const auto stats = at::accelerator::getDeviceStats(device_.index());
+    line += cat("; on the device ", text(mine.device_bytes), " allocated, ", text(mine.device_reserved_bytes),
+                " reserved; at most ", text(stats.allocated_bytes[kAllMemory].peak), " and ",
+                text(stats.reserved_bytes[kAllMemory].peak));
+  }
+  log_info(line);
+}
+
 // The next step, from its forward on.
 void RunMonitor::count_flops() {
   const int64_t every = options_.count_flops_every;
@@ -165,9 +187,8 @@ RankNumbers RunMonitor::measure() {
   out.cpu_percent = use_.cpu_percent().value_or(0);
   if (device_.is_cpu()) return out;
   const auto stats = at::accelerator::getDeviceStats(device_.index());
-  const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  out.device_bytes = static_cast<double>(stats.allocated_bytes[all].current);
-  out.device_reserved_bytes = static_cast<double>(stats.reserved_bytes[all].current);
+  out.device_bytes = static_cast<double>(stats.allocated_bytes[kAllMemory].current);
+  out.device_reserved_bytes = static_cast<double>(stats.reserved_bytes[kAllMemory].current);
   if (now_ns() - looked_ns_ > kGpuEveryNs) {
     looked_ns_ = now_ns();
     gpu_percent_ = use_.gpu_percent().value_or(-1);
@@ -242,6 +263,9 @@ std::optional<std::string> RunMonitor::close() {
   const std::vector<int64_t> offsets_ns = engine::clock_offsets(group, hosts_, device_);
   const auto texts = engine::exchange_texts(group, telemetry_->late_steps().text(), device_);
   if (engine_.world().rank != 0) return std::nullopt;
+  if (engine_.config().comms_logger.enabled) {
+    for (const std::string& line : comms_table(comms_log().rows())) log_info(line);
+  }
   const std::string timeline = timeline_json(texts, offsets_ns);
   if (!timeline.empty()) write_file(Env::posix(), options_.folder + "/timeline.json", bytes_of(timeline));
   if (!options_.trace) return std::nullopt;

@@ -74,6 +74,7 @@ class RunMonitor {
   RankNumbers measure();
   std::vector<RankNumbers> exchange(const StepReport& report, const RankNumbers& mine, StepAgreed& agreed);
   StepMetrics metrics_of(const StepReport& report, const StepAgreed& agreed, const RankNumbers& mine);
+  void print_memory(const RankNumbers& mine) const;
   void count_flops();
   void show_profile(const RankNumbers& mine) const;
 

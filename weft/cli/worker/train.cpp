@@ -223,7 +223,10 @@ void Training::begin_record() {
   record_.facts.peak_flops_per_s = monitor_->peak_flops_per_s();
   if (!leads()) return;
   folder_->write("result.json", record_.to_json());
-  folder_->write("settings.json", settings_json(train_reading(o_, world_.size)));
+  const config::Reading reading = train_reading(o_, world_.size);
+  folder_->write("settings.json", settings_json(reading));
+  if (!config_.dump_state) return;
+  for (const std::string& line : config::describe_settings(reading)) log_info(line);
 }
 
 void Training::restore() {
