@@ -186,7 +186,6 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[190], r.comms_logger.verbose);
   take(values[191], r.comms_logger.prof_all);
   take(values[192], r.comms_logger.prof_ops);
-  take(values[193], r.comms_logger.debug);
   take(values[306], r.weft.semantics);
   take(values[307], r.weft.transport, 4);
   take(values[308], r.weft.bucket, 2);

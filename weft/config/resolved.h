@@ -207,20 +207,20 @@ struct Checkpoint {
 // Scalars for TensorBoard.
 struct Tensorboard {
   bool enabled = false;  // Write event files.
-  std::string output_path;  // Folder.
+  std::string output_path;  // Folder; empty: the working folder.
   std::string job_name = "DeepSpeedJobName";  // Folder below it.
 };
 
 // Scalars as CSV.
 struct CsvMonitor {
   bool enabled = false;  // Write CSV files.
-  std::string output_path;  // Folder.
+  std::string output_path;  // Folder; empty: the working folder.
   std::string job_name = "DeepSpeedJobName";  // Folder below it.
 };
 
 // Weights & Biases.
 struct Wandb {
-  bool enabled = false;  // Log to it.
+  bool enabled = false;  // Keep what tools/wandb_offline.py needs to make an offline run afterwards.
   std::optional<std::string> group = {};  // Group of runs.
   std::optional<std::string> team = {};  // Team.
   std::string project = "deepspeed";  // Project.
@@ -244,11 +244,10 @@ struct Timers {
 
 // Records each collective.
 struct CommsLogger {
-  bool enabled = false;  // Record.
+  bool enabled = false;  // Count and time them; a table at the end.
   bool verbose = false;  // Print each call.
   bool prof_all = true;  // All operations.
   Value prof_ops = {};  // Or only these.
-  bool debug = false;  // With the caller's name.
 };
 
 // weft's own settings. DeepSpeed ignores the section, so that one file serves both.
@@ -286,8 +285,8 @@ struct Resolved {
   double gradient_predivide_factor = 1.0;  // Divide by this before the reduction and by world/this after.
   ReduceOp gradient_allreduce_op = ReduceOp::kMean;  // Average gradients over ranks, or add them up.
   bool wall_clock_breakdown = false;  // Time forward, backward, reduction and step; waits for the device each time.
-  bool memory_breakdown = false;  // Report memory at the phases of a step.
-  bool dump_state = false;  // Print the engine's settings at the start.
+  bool memory_breakdown = false;  // Report memory with each line of steps_per_print.
+  bool dump_state = false;  // Print the engine's settings, and where each comes from, at the start.
   std::optional<LogLevel> log_level = {};  // Least severity that is logged.
   int64_t allgather_size = 500000000;  // Gather bucket of the boolean form zero_optimization: true.
   Optimizer optimizer;
