@@ -7,12 +7,12 @@ const std::string_view kReportStyle = R"css(
 :root {
   color-scheme: light dark;
   --paper: #faf9f6; --card: #ffffff; --ink: #1d2126; --soft: #5c636d; --hair: #e7e4dd; --accent: #0b6b66;
-    --bad: #b3261e;
+    --second: #a3470a; --bad: #b3261e; --good: #1a6e34;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --paper: #131619; --card: #1a1e22; --ink: #e9e7e2; --soft: #a2a9b2; --hair: #2d3338; --accent: #5fc9be;
-      --bad: #ff8a80;
+      --second: #ffab70; --bad: #ff8a80; --good: #7fd59a;
   }
 }
 * { box-sizing: border-box; }
@@ -54,7 +54,8 @@ svg.chart { display: block; width: 100%; height: auto; overflow: visible; font-f
 .chart .base, .chart .notch { stroke: var(--soft); stroke-opacity: .6; }
 .faint { color: var(--accent); opacity: .3; } .faint path { stroke-width: 1; }
 .line { color: var(--accent); } .line path { stroke-width: 2.25; stroke-linecap: round; }
-.line .value { stroke: none; } .chart .value { font-weight: 650; }
+.other { color: var(--second); } .other path { stroke-width: 2.25; stroke-linecap: round; }
+.line .value, .other .value { stroke: none; } .chart .value { font-weight: 650; }
 .dots { color: var(--ink); } .dots path { stroke-width: 1; stroke-opacity: .4; }
 .dots circle { fill: var(--card); stroke-width: 1.75; }
 .reference { color: var(--soft); } .reference line { stroke: var(--soft); stroke-width: 1.25; }
@@ -62,7 +63,7 @@ svg.chart { display: block; width: 100%; height: auto; overflow: visible; font-f
   stroke-dasharray: none; paint-order: stroke; }
 .gaps line { stroke: var(--bad); } .empty { fill: var(--soft); font-size: 15px; }
 .cursor { pointer-events: none; } .cursor line { stroke: var(--ink); stroke-opacity: .45; }
-.cursor circle { fill: var(--accent); stroke: var(--card); stroke-width: 2; }
+.cursor circle { fill: var(--accent); stroke: var(--card); stroke-width: 2; } .cursor circle.second { fill: var(--second); }
 .facts { columns: 2 340px; column-gap: 20px; } .facts .card { display: inline-block; vertical-align: top; width: 100%;
   break-inside: avoid; }
 .facts dl { margin: 12px 0 0; }
@@ -90,70 +91,11 @@ footer { margin-top: 32px; color: var(--soft); font-size: 13px; }
   th, td { padding-left: 12px; }
 }
 @media print {
-  :root { --paper: #fff; --card: #fff; --ink: #000; --soft: #444; --hair: #ccc; --accent: #0b6b66; --bad: #b3261e;
-    color-scheme: light; }
+  :root { --paper: #fff; --card: #fff; --ink: #000; --soft: #444; --hair: #ccc; --accent: #0b6b66; --second: #a3470a;
+    --bad: #b3261e; --good: #1a6e34; color-scheme: light; }
   main { max-width: none; padding: 0; } body { font-size: 11pt; }
   .card, .figures { break-inside: avoid; } output { display: none; }
 }
 )css";
-
-// Without it the page loses only the read-out. Every chart shares one cursor, found by step.
-const std::string_view kReportScript = R"js(
-(() => {
-  const data = JSON.parse(document.getElementById('points').textContent);
-  const steps = data.step;
-  if (!steps.length) return;
-  const number = (v, digits) => v === null ? 'not a number' : v.toLocaleString('en', { maximumFractionDigits: digits });
-  const texts = {
-    loss: i => `loss ${number(data.loss[i], 4)}, smoothed ${number(data.smooth[i], 4)}`,
-    rate: i => `${number(data.rate[i], 0)} tokens per second`,
-  };
-  const values = { loss: data.smooth, rate: data.rate };
-  const make = (name, parent) => parent.appendChild(document.createElementNS(parent.namespaceURI, name));
-  const charts = [...document.querySelectorAll('svg.chart')].map(svg => {
-    const numbers = key => svg.dataset[key].split(' ').map(Number);
-    const title = svg.querySelector('title');
-    svg.setAttribute('aria-label', title.textContent);  // the browser's own tooltip would cover the read-out
-    title.remove();
-    const cursor = make('g', svg);
-    cursor.setAttribute('class', 'cursor');
-    cursor.style.display = 'none';
-    const figure = svg.closest('figure');
-    return { svg, plot: numbers('plot'), x: numbers('x'), y: numbers('y'), log: 'logY' in svg.dataset, cursor,
-      line: make('line', cursor), dot: make('circle', cursor),
-      kind: figure.dataset.kind, output: figure.querySelector('output') };
-  });
-  const invitation = 'Point at the curve to read a step.';
-  charts.forEach(c => { c.output.textContent = invitation; });
-  const nearest = x => {
-    let low = 0, high = steps.length - 1;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (steps[middle] < x) low = middle + 1; else high = middle;
-    }
-    return low > 0 && x - steps[low - 1] < steps[low] - x ? low - 1 : low;
-  };
-  const set = (element, attributes) => { for (const key in attributes) element.setAttribute(key, attributes[key]); };
-  const show = i => charts.forEach(c => {
-    const [left, top, right, bottom] = c.plot, value = values[c.kind][i];
-    const x = left + (steps[i] - c.x[0]) / (c.x[1] - c.x[0]) * (right - left);
-    const scale = c.log ? Math.log : v => v, [low, high] = c.y.map(scale);
-    const share = value === null ? 0 : Math.min(1, Math.max(0, (scale(value) - low) / (high - low)));
-    set(c.line, { x1: x, x2: x, y1: top, y2: bottom });
-    set(c.dot, { cx: x, cy: bottom - share * (bottom - top), r: value === null ? 0 : 4.5 });
-    c.cursor.style.display = '';
-    c.output.textContent = `Step ${number(steps[i], 0)}: ${texts[c.kind](i)}`;
-  });
-  const hide = () => charts.forEach(c => { c.cursor.style.display = 'none'; c.output.textContent = invitation; });
-  charts.forEach(c => {
-    c.svg.addEventListener('pointermove', event => {
-      const box = c.svg.getBoundingClientRect();
-      const at = (event.clientX - box.left) / box.width * c.svg.viewBox.baseVal.width;
-      show(nearest(c.x[0] + (at - c.plot[0]) / (c.plot[2] - c.plot[0]) * (c.x[1] - c.x[0])));
-    });
-    c.svg.addEventListener('pointerleave', hide);
-  });
-})();
-)js";
 
 }  // namespace weft::detail

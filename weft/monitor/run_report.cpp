@@ -2,219 +2,177 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/monitor/html.h"
 #include "weft/monitor/numbers.h"
-#include "weft/monitor/report_assets_impl.h"
-#include "weft/monitor/report_data_impl.h"
+#include "weft/monitor/report_html_impl.h"
 
 namespace weft {
+namespace detail {
 namespace {
 
-using detail::ReportData;
-
-constexpr ChartSize kWideLoss{.width = 984, .height = 440}, kNarrowLoss{.width = 330, .height = 310};
-constexpr ChartSize kWideRate{.width = 984, .height = 230}, kNarrowRate{.width = 330, .height = 210};
-
-std::string count_text(size_t count) { return grouped_text(static_cast<int64_t>(count)); }
-std::string step_text(double step) { return grouped_text(static_cast<int64_t>(step)); }
-
-// Text scales with the picture, so a phone gets a picture of its own; the style sheet shows one of the two.
-std::string both_sizes(Chart chart, ChartSize wide, ChartSize narrow) {
-  std::string out = cat("<div class=\"wide\">\n", render_svg(chart, wide), "</div>\n");
-  chart.id += "-narrow";
-  return out + cat("<div class=\"narrow\">\n", render_svg(chart, narrow), "</div>\n");
-}
-
-std::string key_entry(const ChartSeries& series) {
-  constexpr const char* kDot = "<circle cx=\"11\" cy=\"5\" r=\"3.5\" stroke=\"currentColor\"/>";
-  const bool dots = series.look == SeriesLook::kDots;
-  const char* const look = dots ? "dots" : series.look == SeriesLook::kLine ? "line" : "faint";
-  return cat("<li><svg class=\"", look, "\" viewBox=\"0 0 22 10\" aria-hidden=\"true\">",
-             "<path d=\"M0 5H22\" stroke=\"currentColor\"/>", dots ? kDot : "", "</svg>", escape_html(series.name),
-             "</li>\n");
-}
-
-struct Figure {
-  std::string_view heading;
-  std::string_view kind;  // what the script reads out: "loss" or "rate"
-  std::string notes;
-  ChartSize wide, narrow;
-};
-
-std::string figure_html(const Chart& chart, const Figure& figure) {
-  std::string out = cat("<figure class=\"card\" data-kind=\"", figure.kind, "\">\n<div class=\"head\"><h2>",
-                        figure.heading, "</h2>\n<ul class=\"key\">\n");
-  for (const auto& series : chart.series) out += key_entry(series);
-  out += cat("</ul></div>\n", both_sizes(chart, figure.wide, figure.narrow), "<output></output>\n");
-  if (!figure.notes.empty()) out += cat("<p class=\"notes\">", escape_html(figure.notes), "</p>\n");
-  return out + "</figure>\n";
-}
-
-std::string bad_losses_note(const ReportData& data) {
-  if (data.num_bad_losses == 0) return "";
-  return cat("Steps whose loss was not a finite number: ", count_text(data.num_bad_losses), " of ",
-             count_text(data.loss.size()), ", marked red on the base line. ");
-}
-
-std::string spikes_note(const ReportData& data, const Chart& chart) {
-  if (!chart.y_range) return "";
-  const double edge = drawn_y_range(chart).high;
-  size_t num_above = 0;
-  ChartPoint top{0, -1e300};
-  for (const auto& point : data.loss) {
-    if (!is_drawable(point.y) || point.y <= edge) continue;
-    ++num_above;
-    if (point.y > top.y) top = point;
+const char* class_of(TargetMark mark) {
+  switch (mark) {
+    case TargetMark::kMet: return "met";
+    case TargetMark::kMissed: return "missed";
+    case TargetMark::kNotKnown: return "unknown";
+    case TargetMark::kNone: return "none";
   }
-  return cat("Steps whose loss lies above the picture: ", count_text(num_above), ", the highest ", loss_text(top.y),
-             " at step ", step_text(top.x), ".");
+  return "none";
 }
 
-std::string loss_figure(const ReportData& data, const RunReport& report) {
-  const Chart chart = detail::make_loss_chart(data, report);
-  const std::string notes = bad_losses_note(data) + spikes_note(data, chart);
-  return figure_html(chart, {"Loss", "loss", notes, kWideLoss, kNarrowLoss});
+Words words_of(TargetMark mark) {
+  switch (mark) {
+    case TargetMark::kMet: return {"met", "达标"};
+    case TargetMark::kMissed: return {"missed", "未达标"};
+    case TargetMark::kNotKnown: return {"not known", "未知"};
+    case TargetMark::kNone: return {"", ""};
+  }
+  return {};
 }
 
-std::string rate_figure(const ReportData& data) {
-  if (!data.median_rate) return "";
-  return figure_html(detail::make_rate_chart(data), {"Throughput", "rate", "", kWideRate, kNarrowRate});
+std::string target_row(const TargetRow& row) {
+  return cat("<tr class=\"", class_of(row.mark), "\"><td class=\"mark\">", bilingual(words_of(row.mark)),
+             "</td><th scope=\"row\">", bilingual(row.name), "</th><td class=\"value\">", bilingual(row.shown),
+             "</td><td>", bilingual(row.target), "</td><td class=\"how\">", bilingual(row.how), "</td></tr>\n");
 }
 
-std::string big_number(std::string_view label, std::string_view value, std::string_view note) {
-  return cat("<div><dt>", label, "</dt><dd>", value, "<div class=\"note\">", note, "</div></dd></div>\n");
+std::string log_html(const RunFiles& run) {
+  if (run.last_lines.empty()) return "";
+  std::string lines;
+  for (const std::string& line : run.last_lines) lines += escape_html(line) + "\n";
+  return cat("<pre>", lines, "</pre>\n");
 }
 
-std::string held_out_note(const ReportData& data) {
-  const auto value = [](const ChartPoint& p) { return is_drawable(p.y) ? p.y : 1e300; };
-  const auto best = std::ranges::min_element(data.held_out, {}, value);
-  return cat("lowest ", loss_text(best->y), " at step ", step_text(best->x));
+Words where_it_stopped(const RunFiles& run, const RunSummary& summary) {
+  const int64_t shown = std::max(summary.last_step.value_or(0), run.ranks ? run.ranks->step : 0);
+  const std::string step = shown > 0 ? cat("step ", grouped_text(shown)) : "the first step";
+  const std::string step_zh = shown > 0 ? cat("第 ", grouped_text(shown), " 步") : "第一步";
+  const std::string still = short_duration_text(summary.stood_still_s);
+  const std::string position = shown > 0 ? cat("after ", step) : cat("before ", step);
+  switch (summary.state) {
+    case RunState::kFailed:
+      return {cat("The run failed ", position, "; its error is the last thing in the log."),
+              cat("运行在", step_zh, shown > 0 ? "之后" : "之前", "失败；错误见日志末尾。")};
+    case RunState::kLost:
+      return {cat("The run was lost ", position, ": nothing was written for ", still,
+                  ". It crashed, was killed, or hangs."),
+              cat("运行在", step_zh, shown > 0 ? "之后" : "之前", "中断：已有 ", still,
+                  " 没有写入。它崩溃、被杀死或挂起。")};
+    case RunState::kStopped:
+      return {cat("The run was stopped ", position, "; what it had done was kept."),
+              cat("运行在", step_zh, "之后被停止。")};
+    case RunState::kRunning:
+      return {
+          cat("The run's end is not recorded: it was at ", step, " when this report was made, or was killed there."),
+          cat("运行的结束没有记录：生成报告时位于", step_zh, "，或在那里被杀死。")};
+    default:
+      return {cat("There is no result.json: how the run ended is not known. Its last step is ", step, "."),
+              cat("没有 result.json：结局未知。最后一步为", step_zh, "。")};
+  }
 }
 
-std::string headline(const ReportData& data) {
-  if (data.steps.empty()) return "";
+Words next_words(const RunFiles& run) {
+  if (run.has_flight_dumps)
+    return {cat("The ranks left their flight recorders: weft blame ", run.folder, "/flight says which rank to blame."),
+            cat("各进程留下了飞行记录：weft blame ", run.folder, "/flight 指出责任进程。")};
+  return {"To go on from the last save: the same command with --resume.", "从最近的保存继续：同一命令加 --resume。"};
+}
+
+std::string big_number(const Words& label, std::string_view value, std::string_view note) {
+  return cat("<div><dt>", bilingual(label), "</dt><dd>", value, "<div class=\"note\">", escape_html(note),
+             "</div></dd></div>\n");
+}
+
+std::string headline(const RunFiles& run, const RunSummary& summary, const ReportData& data) {
+  if (run.rows.empty()) return "";
   std::string out = "<dl class=\"figures\">\n";
   if (data.final_loss) {
     const std::string note = cat("last step ", loss_text(*data.final_loss));
-    out += big_number("Final loss, smoothed", loss_text(*data.final_smooth_loss), note);
+    out += big_number({"Final loss, smoothed", "最终损失（平滑）"}, loss_text(*data.final_smooth_loss), note);
   }
-  if (data.final_held_out) out += big_number("Held-out loss", loss_text(*data.final_held_out), held_out_note(data));
+  if (data.final_held_out)
+    out += big_number({"Held-out loss", "留出集损失"}, loss_text(*data.final_held_out), "text it never saw");
   if (data.median_rate) {
-    out += big_number("Tokens per second", format_count(std::llround(*data.median_rate)), "median over the steps");
+    out += big_number(
+        data.rate_is_samples ? Words{"Samples per second", "样本/秒"} : Words{"Tokens per second", "词元/秒"},
+        format_count(std::llround(*data.median_rate)), "median over the steps");
   }
+  if (is_drawable(summary.step_ms))
+    out += big_number({"Time of a step", "每步时间"}, ms_text(summary.step_ms), "median");
   const std::string range =
-      cat("from ", grouped_text(data.steps.front().step), " to ", grouped_text(data.steps.back().step));
-  return out + big_number("Steps", count_text(data.steps.size()), range) + "</dl>\n";
+      cat("from ", grouped_text(run.rows.front().step), " to ", grouped_text(run.rows.back().step));
+  return out + big_number({"Steps", "步数"}, grouped_text(static_cast<int64_t>(run.rows.size())), range) + "</dl>\n";
 }
 
-std::string distance_text(const ReportData& data, double reference) {
-  if (!data.final_smooth_loss || !is_drawable(reference)) return "";
-  const double below = reference - *data.final_smooth_loss;
-  return cat(loss_text(std::fabs(below)), below < 0 ? " above" : " below");
-}
-
-std::string reference_card(const ReportData& data, const RunReport& report) {
-  if (report.references.empty()) return "";
+std::string subtitle(const RunFiles& run, const RunSummary& summary) {
+  const Words state = words_of(summary.state);
+  const bool bad = summary.state == RunState::kFailed || summary.state == RunState::kLost;
   std::string out =
-      "<section class=\"card\"><h2>Reference values</h2>\n<div class=\"scroll\"><table>\n<thead><tr>"
-      "<th scope=\"col\">Loss of</th><th scope=\"col\">Value</th><th scope=\"col\">Run "
-      "ends</th></tr></thead>\n<tbody>\n";
-  for (const auto& reference : report.references) {
-    out += cat("<tr><th scope=\"row\">", escape_html(reference.name), "</th><td>", loss_text(reference.value),
-               "</td><td>", distance_text(data, reference.value), "</td></tr>\n");
+      cat("<p class=\"subtitle\"><span class=\"state ", bad ? "missed" : "plain", "\">", bilingual(state), "</span>");
+  if (run.result && run.result->params > 0) {
+    const std::string params = format_count(run.result->params);
+    out += bilingual(
+        {cat(" ", params, " parameters on ", run.result->data), cat(" ", params, " 参数，数据 ", run.result->data)});
   }
-  return out + "</tbody></table></div></section>\n";
+  return out + "</p>\n";
 }
 
-std::string fact_card(const RunReport& report, const std::string& group) {
-  std::string out = cat("<section class=\"card\"><h2>", escape_html(group), "</h2>\n<dl>\n");
-  for (const auto& fact : report.facts) {
-    if (fact.group != group) continue;
-    out += cat("<div><dt>", escape_html(fact.label), "</dt><dd>", escape_html(fact.value), "</dd></div>\n");
-  }
-  return out + "</dl></section>\n";
-}
-
-std::string cards(const ReportData& data, const RunReport& report) {
-  std::vector<std::string> groups;
-  for (const auto& fact : report.facts) {
-    if (std::ranges::find(groups, fact.group) == groups.end()) groups.push_back(fact.group);
-  }
-  std::string out = reference_card(data, report);
-  for (const auto& group : groups) out += fact_card(report, group);
-  return out.empty() ? out : cat("<div class=\"facts\">\n", out, "</div>\n");
-}
-
-std::string table_row(const ReportData& data, size_t i) {
-  const std::string rate = is_drawable(data.rate[i].y) ? format_count(std::llround(data.rate[i].y)) : "";
-  return cat("<tr><th scope=\"row\">", grouped_text(data.steps[i].step), "</th><td>", loss_text(data.loss[i].y),
-             "</td><td>", loss_text(data.smooth_loss[i].y), "</td><td>", rate, "</td></tr>\n");
-}
-
-// For those who cannot see the picture, or want a figure to copy.
-std::string number_table(const ReportData& data) {
-  if (data.steps.empty()) return "";
-  constexpr size_t kMaxRows = 24;
-  std::string out =
-      "<details class=\"card\"><summary>The curve in numbers</summary>\n<div class=\"scroll\"><table>\n"
-      "<thead><tr><th scope=\"col\">Step</th><th scope=\"col\">Loss</th><th scope=\"col\">Smoothed</th>"
-      "<th scope=\"col\">Tokens/s</th></tr></thead>\n<tbody>\n";
-  const size_t rows = std::min(kMaxRows, data.steps.size()), last = data.steps.size() - 1;
-  for (size_t row = 0; row < rows; ++row) out += table_row(data, rows == 1 ? 0 : row * last / (rows - 1));
-  return out + "</tbody></table></div></details>\n";
-}
-
-std::string json_number(double value) { return is_drawable(value) ? significant_text(value, 6) : "null"; }
-
-// Every n-th value, so that a long run's page stays small; the read-out needs no more than the screen has columns.
-template <typename Text>
-std::string json_list(std::string_view name, size_t count, Text text) {
-  const size_t stride = std::max<size_t>(1, (count + kMaxDrawnPoints - 1) / kMaxDrawnPoints);
-  std::string out = cat("\"", name, "\":[");
-  for (size_t i = 0; i < count; i += stride) out += cat(i == 0 ? "" : ",", text(i));
-  return out + "]";
-}
-
-std::string json_values(std::string_view name, const std::vector<ChartPoint>& points) {
-  return json_list(name, points.size(), [&](size_t i) { return json_number(points[i].y); });
-}
-
-// Numbers only, so nothing in it can end the script element.
-std::string data_block(const ReportData& data) {
-  const auto step = [&](size_t i) { return cat(data.steps[i].step); };
-  return cat("<script type=\"application/json\" id=\"points\">{", json_list("step", data.steps.size(), step), ",\n",
-             json_values("loss", data.loss), ",\n", json_values("smooth", data.smooth_loss), ",\n",
-             json_values("rate", data.smooth_rate), "}</script>\n");
-}
-
-std::string head(const RunReport& report) {
-  return cat(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      // The browser itself then refuses any request this page could make.
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-      "script-src 'unsafe-inline'\">\n<meta name=\"generator\" content=\"weft\">\n<title>",
-      escape_html(report.title), "</title>\n<style>", detail::kReportStyle, "</style>\n</head>\n");
-}
-
-std::string page_header(const RunReport& report) {
-  std::string out = cat("<header>\n<p class=\"brand\">weft run report</p>\n<h1>", escape_html(report.title), "</h1>\n");
-  if (!report.subtitle.empty()) out += cat("<p class=\"subtitle\">", escape_html(report.subtitle), "</p>\n");
-  return out + "</header>\n";
+std::string notes_html(const RunFiles& run) {
+  if (run.notes.empty()) return "";
+  std::string items;
+  for (const std::string& note : run.notes) items += cat("<li>", escape_html(note), "</li>\n");
+  return card({"What could not be read", "无法读取的内容"}, cat("<ul class=\"plain\">\n", items, "</ul>"), "problem");
 }
 
 }  // namespace
 
-std::string render_report_html(const RunReport& report) {
-  const ReportData data = detail::prepare_report(report);
-  std::string out = head(report) + "<body>\n<main>\n" + page_header(report) + headline(data);
-  out += loss_figure(data, report) + rate_figure(data) + cards(data, report) + number_table(data);
-  out += "<footer>Written by weft. This file stands alone: it loads nothing and sends nothing.</footer>\n</main>\n";
-  return out + data_block(data) + cat("<script>", detail::kReportScript, "</script>\n</body>\n</html>\n");
+std::string targets_section(const RunSummary& summary) {
+  std::string rows;
+  int64_t num_met = 0, num_judged = 0;
+  for (const TargetRow& row : summary.targets) {
+    rows += target_row(row);
+    num_met += row.mark == TargetMark::kMet ? 1 : 0;
+    num_judged += row.mark == TargetMark::kMet || row.mark == TargetMark::kMissed ? 1 : 0;
+  }
+  const Words heading = num_judged == 0 ? Words{"Verdict: no target could be judged", "结论：无法评判"}
+                                        : Words{cat("Verdict: ", num_met, " of ", num_judged, " targets met"),
+                                                cat("结论：", num_judged, " 项目标中 ", num_met, " 项达标")};
+  return card(heading, cat("<div class=\"scroll\"><table class=\"targets\"><thead><tr><th></th><th scope=\"col\">",
+                           bilingual("what", "项目"), "</th><th scope=\"col\">", bilingual("reached", "实际"),
+                           "</th><th scope=\"col\">", bilingual("target", "目标"), "</th><th scope=\"col\">",
+                           bilingual("how", "依据"), "</th></tr></thead>\n<tbody>\n", rows, "</tbody></table></div>"));
+}
+
+std::string end_section(const RunFiles& run, const RunSummary& summary) {
+  if (summary.state == RunState::kFinished) return "";
+  const bool bad = summary.state == RunState::kFailed || summary.state == RunState::kLost;
+  std::string body = cat("<p>", bilingual(where_it_stopped(run, summary)), "</p>\n");
+  if (summary.state != RunState::kNotRecorded) body += cat("<p>", bilingual(next_words(run)), "</p>\n");
+  return card(bad ? Words{"Where it stopped", "停止的位置"} : Words{"How it ended", "如何结束"}, body + log_html(run),
+              bad ? "problem" : "");
+}
+
+}  // namespace detail
+
+std::string render_report_html(const RunFiles& run, const ReportOptions& options) {
+  using namespace detail;  // NOLINT(google-build-using-namespace): the sections are all of it
+  const RunSummary summary = summarize(run, options.now_unix_s);
+  const ReportData data = prepare_report(run);
+  ReadOut read_out;
+  read_out.add("loss", {{.name = "loss", .points = data.loss, .digits = 4},
+                        {.name = "smoothed", .points = data.smooth_loss, .digits = 4, .has_dot = true}});
+  read_out.add("rate", {{.name = data.rate_is_samples ? "samples per second" : "tokens per second",
+                         .points = data.smooth_rate,
+                         .digits = data.rate_is_samples ? 2 : 0,
+                         .has_dot = true}});
+  std::string sections = headline(run, summary, data) + end_section(run, summary) + targets_section(summary);
+  sections += loss_section(data) + rate_section(data) + parts_section(run, summary, read_out) + timeline_section(run);
+  sections += overlap_section(run, summary) + ranks_section(run) + memory_section(run, summary) + advice_section(run);
+  sections += settings_section(run) + facts_section(run, summary, data) + numbers_section(data) + notes_html(run);
+  return page(run.name(), {"weft run report", "weft 运行报告"}, subtitle(run, summary), sections, read_out.html());
 }
 
 }  // namespace weft

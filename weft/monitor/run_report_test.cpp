@@ -14,20 +14,39 @@ namespace {
 
 bool has(const std::string& text, std::string_view piece) { return text.find(piece) != std::string::npos; }
 
-RunReport sample_report(int num_steps) {
-  RunReport report{.title = "gpt-nano", .subtitle = "four ranks"};
+RunFiles sample_run(int num_steps) {
+  RunFiles run{.folder = "runs/gpt-nano"};
   for (int i = 0; i < num_steps; ++i) {
-    report.steps.push_back({i, 2 + 9 * std::exp(-i / 100.0) + 0.05 * std::sin(i * 7.0), 48'000.0 + i % 100});
+    RunRow row{.step = i, .has_loss = true};
+    row.loss = 2 + 9 * std::exp(-i / 100.0) + 0.05 * std::sin(i * 7.0);
+    row.tokens_per_s = 48'000.0 + i % 100;
+    row.step_ms = 100, row.forward_ms = 30, row.backward_ms = 50, row.optimizer_ms = 15, row.exposed_comm_ms = 4;
+    run.rows.push_back(row);
   }
-  report.held_out = {{num_steps / 2, 3.1}, {num_steps - 1, 2.2}};
-  report.references = {{"entropy of single tokens", 7.3}};
-  report.facts = {{"Model", "Layers", "6"}, {"Data", "Corpus", "train.bin"}, {"Model", "Width", "384"}};
-  return report;
+  run.result = RunResult{
+      .name = "gpt-nano", .status = "finished", .device = "cpu", .data = "train.bin", .params = 384, .world = 2};
+  run.result->held_out_loss = 2.2;
+  run.result->unigram_entropy = 7.3;
+  run.result->ledger = {{"parameters", 1024}, {"gradients", 1024}};
+  run.result->state_bytes = {{"params", 1024}, {"grads", 2048}};
+  return run;
+}
+
+void add_the_rest(RunFiles& run) {
+  run.ranks = RunRanks{.step = 40, .world = 2, .ranks = {{.rank = 0, .host = "a"}, {.rank = 1, .host = "b"}}};
+  for (auto& rank : run.ranks->ranks) rank.step_ms = 100, rank.busy_ms = 90;
+  run.ranks->slow = {{.rank = 1, .phase = "backward", .where = "blocks.3", .ms = 14, .percent = 12.5, .since_step = 8}};
+  run.settings =
+      RunSettings{.settings = {{"zero_optimization.stage", "2", "ds_config.json:5:14"}, {"seed", "1", "default"}},
+                  .advice = {{"warning", "overlap_comm", "turn it on", "打开它", "set true", "设为 true"}}};
+  run.timeline = RunTimeline{.steps = {{40, 0, 100}},
+                             .rows = {{0, "compute"}, {0, "reduce"}},
+                             .spans = {{0, 0, 80, "backward", "backward"}, {1, 20, 90, "reduce", "reduce", 3, 4096}}};
 }
 
 // "" when every element is closed in order, else what is wrong. Knows just enough HTML for our own pages.
 std::string markup_fault(std::string_view html) {
-  const std::set<std::string, std::less<>> empty_elements = {"meta"};
+  const std::set<std::string, std::less<>> empty_elements = {"meta", "input"};
   std::vector<std::string> open;
   for (size_t at = html.find('<'); at != std::string_view::npos; at = html.find('<', at)) {
     const size_t end = html.find('>', at);
@@ -67,75 +86,108 @@ void expect_sound(const std::string& html) {
 }
 
 TEST(RunReport, HoldsTheRunAndItsFacts) {
-  const std::string html = render_report_html(sample_report(1500));
+  RunFiles run = sample_run(1500);
+  add_the_rest(run);
+  const std::string html = render_report_html(run);
   expect_sound(html);
-  for (const char* piece :
-       {"<title>gpt-nano</title>", "four ranks", "entropy of single tokens", "Held-out loss", ">2.200<", "Throughput",
-        "prefers-color-scheme: dark", "@media print", "name=\"viewport\""}) {
+  for (const char* piece : {"<title>gpt-nano</title>", "train.bin", "unigram entropy", "Held-out loss", ">2.200<",
+                            "Throughput", "prefers-color-scheme: dark", "@media print", "name=\"viewport\"",
+                            "rank 1 is slow: backward takes 14.0 ms", "blocks.3", "12.5 %", "zero_optimization.stage",
+                            "ds_config.json:5:14", "turn it on", "打开它", "Timeline of a step", "+100.0 %"}) {
     EXPECT_TRUE(has(html, piece)) << piece;
   }
-  // The two facts of one group share a card although another group stands between them.
-  EXPECT_LT(html.find("<dt>Width</dt>"), html.find("<dt>Corpus</dt>"));
 }
 
 TEST(RunReport, HostileTextStaysText) {
-  RunReport report = sample_report(30);
+  RunFiles run = sample_run(30);
+  add_the_rest(run);
   const std::string evil = "</title></style></script><script>alert(\"1\")</script>' onload='x\xFF\xC0\xBC\x01";
-  report.title = report.subtitle = evil;
-  report.references = {{evil, 3}};
-  report.facts = {{evil, evil, evil}};
-  const std::string html = render_report_html(report);
+  run.result->name = run.result->data = run.result->device = run.folder = evil;
+  run.result->status = "failed";
+  run.result->ledger[evil] = 5;
+  run.last_lines = run.notes = {evil};
+  run.ranks->ranks[0].host = run.ranks->slow[0].phase = run.ranks->slow[0].where = evil;
+  run.settings->settings[0] = {evil, evil, evil};
+  run.settings->advice[0] = {evil, evil, evil, evil, evil, evil};
+  run.timeline->rows[0].track = run.timeline->spans[0].name = run.timeline->spans[0].category = evil;
+  const std::string html = render_report_html(run);
   expect_sound(html);
   EXPECT_FALSE(has(html, "<script>alert"));
-  EXPECT_FALSE(has(html, "' onload='"));
+  EXPECT_FALSE(has(html, "' onload='x\""));
 }
 
 TEST(RunReport, EmptyAndSinglePointRunsAreFine) {
   expect_sound(render_report_html({}));
   EXPECT_TRUE(has(render_report_html({}), "no finite value was recorded"));
-  RunReport report;
-  report.steps = {{7, 3.5, 0}};
-  const std::string html = render_report_html(report);
+  EXPECT_TRUE(has(render_report_html({}), "no target could be judged"));
+  RunFiles run;
+  run.rows = {{.step = 7, .has_loss = true, .loss = 3.5}};
+  const std::string html = render_report_html(run);
   expect_sound(html);
   EXPECT_TRUE(has(html, "3.500"));
-  EXPECT_FALSE(has(html, "Throughput"));  // no rate was measured
+  EXPECT_FALSE(has(html, "data-kind=\"rate\""));  // no rate was measured
+  expect_sound(render_report_html(sample_run(1)));
 }
 
 TEST(RunReport, LossesThatAreNoNumbersAreCountedNotDrawn) {
-  RunReport report = sample_report(500);
-  report.steps[100].loss = std::nan("");
-  report.steps[101].loss = std::numeric_limits<double>::infinity();
-  report.held_out.push_back({400, std::nan("")});
-  report.references.push_back({"broken", -std::numeric_limits<double>::infinity()});
-  const std::string html = render_report_html(report);
+  RunFiles run = sample_run(500);
+  run.rows[100].loss = std::nan("");
+  run.rows[101].loss = std::numeric_limits<double>::infinity();
+  run.result->held_out_loss = std::nan("");
+  run.result->unigram_entropy = -std::numeric_limits<double>::infinity();
+  const std::string html = render_report_html(run);
   expect_sound(html);
   EXPECT_TRUE(has(html, "not a finite number: 2 of 500"));
   EXPECT_TRUE(has(html, "null"));
   EXPECT_FALSE(has(html, "[nan") || has(html, ",nan") || has(html, ",inf"));
-  for (auto& step : report.steps) step.loss = std::nan("");
-  expect_sound(render_report_html(report));
+  for (auto& row : run.rows) row.loss = std::nan("");
+  expect_sound(render_report_html(run));
+}
+
+TEST(RunReport, ARunWithoutALossIsNoRunOfBadLosses) {
+  RunFiles run = sample_run(50);
+  for (auto& row : run.rows) row.loss = kUnknown, row.has_loss = false;
+  EXPECT_FALSE(has(render_report_html(run), "not a finite number"));
 }
 
 TEST(RunReport, ASpikeDoesNotFlattenTheCurveAndIsNamed) {
-  RunReport report = sample_report(1000);
-  report.steps[333].loss = 1e6;
-  const std::string html = render_report_html(report);
+  RunFiles run = sample_run(1000);
+  run.rows[333].loss = 1e6;
+  const std::string html = render_report_html(run);
   EXPECT_TRUE(has(html, "above the picture: 1, the highest 1e+06 at step 333."));
   EXPECT_FALSE(has(html, "data-y=\"2 1e+06"));
-  EXPECT_FALSE(has(render_report_html(sample_report(1000)), "above the picture"));
+  EXPECT_FALSE(has(render_report_html(sample_run(1000)), "above the picture"));
 }
 
-TEST(RunReport, AStepRunTwiceCountsOnceAsLastRun) {
-  RunReport report;
-  report.steps = {{0, 5, 1}, {1, 4, 1}, {2, 9, 1}, {1, 4, 1}, {2, 3, 1}};
-  const std::string html = render_report_html(report);
-  EXPECT_TRUE(has(html, "\"step\":[0,1,2],\n\"loss\":[5,4,3]"));
+TEST(RunReport, ACrashedRunSaysWhereItStopped) {
+  RunFiles run = sample_run(120);
+  run.result->status = "running";
+  for (auto& row : run.rows) row.unix_s = 1000 + static_cast<double>(row.step);
+  run.last_lines = {"[weft rank 3] error: out of memory"};
+  const std::string html = render_report_html(run, {.now_unix_s = 1000 + 119 + 7200});
+  expect_sound(html);
+  EXPECT_TRUE(has(html, "The run was lost after step 119: nothing was written for 2h00m."));
+  EXPECT_TRUE(has(html, "[weft rank 3] error: out of memory"));
+  run.has_flight_dumps = true;
+  EXPECT_TRUE(has(render_report_html(run), "weft blame runs/gpt-nano/flight"));
+  run.result->status = "finished";
+  EXPECT_FALSE(has(render_report_html(run), "Where it stopped"));
 }
 
 TEST(RunReport, ALongRunStaysASmallPage) {
-  const std::string html = render_report_html(sample_report(100'000));
+  RunFiles run = sample_run(100'000);
+  run.rows[50'000].step_ms = run.rows[50'000].forward_ms = 5000;
+  const std::string html = render_report_html(run);
   expect_sound(html);
-  EXPECT_LT(html.size(), 600'000U);
+  EXPECT_LT(html.size(), 800'000U);
+  EXPECT_TRUE(has(html, "5065"));  // the slowest step of a column stays
+}
+
+TEST(RunReport, AsJsonItHoldsTheTargets) {
+  const std::string json = report_json(sample_run(60));
+  for (const char* piece :
+       {"\"schema\": 1", "\"state\": \"finished\"", "\"communication\"", "\"mark\": \"met\"", "\"exposed_comm\": 4"})
+    EXPECT_TRUE(has(json, piece)) << piece << "\n" << json;
 }
 
 }  // namespace

@@ -163,15 +163,6 @@ std::string end_mark(const std::vector<ChartPoint>& points, const Frame& frame) 
   return text_at(x + 9, y + 4.5, "value", "start", value);
 }
 
-const char* class_of(SeriesLook look) {
-  switch (look) {
-    case SeriesLook::kLine: return "line";
-    case SeriesLook::kFaint: return "faint";
-    case SeriesLook::kDots: return "dots";
-  }
-  return "line";
-}
-
 std::string draw_series(const ChartSeries& series, const Frame& frame) {
   const auto points = thinned(series.points, static_cast<int>(frame.right - frame.left));
   const bool faint = series.look == SeriesLook::kFaint;
@@ -187,7 +178,7 @@ std::string draw_series(const ChartSeries& series, const Frame& frame) {
   } else {
     out += lone_dots(points, frame, "dot");
   }
-  if (series.look == SeriesLook::kLine) out += end_mark(points, frame);
+  if (series.look == SeriesLook::kLine || series.look == SeriesLook::kOther) out += end_mark(points, frame);
   return out + "</g>\n";
 }
 
@@ -237,6 +228,16 @@ std::string opening(const Chart& chart, ChartSize size, const Frame& frame) {
 }
 
 }  // namespace
+
+const char* class_of(SeriesLook look) {
+  switch (look) {
+    case SeriesLook::kLine: return "line";
+    case SeriesLook::kFaint: return "faint";
+    case SeriesLook::kDots: return "dots";
+    case SeriesLook::kOther: return "other";
+  }
+  return "line";
+}
 
 ChartRange drawn_y_range(const Chart& chart) {
   const ChartRange values = value_range(chart);

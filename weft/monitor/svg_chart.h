@@ -21,7 +21,11 @@ enum class SeriesLook {
   kLine,   // the line to read; ends in a dot with its value
   kFaint,  // raw data behind it
   kDots,   // sparse measurements, joined by a thin line
+  kOther,  // a second line to read beside the first
 };
+
+// "line", "faint": the class of its group in the markup.
+const char* class_of(SeriesLook look);
 
 struct ChartSeries {
   std::string name;

@@ -25,6 +25,7 @@ int run_blame(const Arguments& arguments);
 int run_check(const Arguments& arguments);
 int run_ckpt(const Arguments& arguments);
 int run_completion(const Arguments& arguments);
+int run_report(const Arguments& arguments);
 int run_run(const Arguments& arguments);
 int run_schema(const Arguments& arguments);
 int run_train(const Arguments& arguments);

@@ -7,6 +7,7 @@ constexpr Command kCommands[] = {
     {"train", "train a GPT on text, on the built-in corpus or on random tokens", run_train},
     {"run", "run any program as several ranks, and end them together", run_run},
     {"check", "find what is wrong with a DeepSpeed config, and repair it", run_check},
+    {"report", "make the report of a run again, or compare two runs", run_report},
     {"blame", "find the rank to blame for a run that hung or failed", run_blame},
     {"ckpt", "look after checkpoints: list, verify, compare, prune, export", run_ckpt},
     {"bench", "measure collectives, or draw how they work (--teach)", run_bench},

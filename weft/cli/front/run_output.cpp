@@ -4,12 +4,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 
-#include "weft/base/build_info.h"
 #include "weft/base/env.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
+#include "weft/monitor/run_files.h"
 #include "weft/monitor/run_report.h"
 #include "weft/monitor/table.h"
 
@@ -73,46 +74,14 @@ void append(std::vector<TableRow>& rows, std::vector<TableRow> more) {
   for (auto& row : more) rows.push_back(std::move(row));
 }
 
-void add_facts(std::vector<Fact>& facts, const std::string& group, const std::vector<TableRow>& rows) {
-  for (const auto& row : rows)
-    facts.push_back({group, row.label, row.note.empty() ? row.value : cat(row.value, " (", row.note, ")")});
-}
-
-std::vector<TableRow> setting_rows(const RunFacts& facts, const TrainOptions& o) {
-  return {{"data", facts.data, ""},
-          {"model",
-           fmt::format("{} layers, width {}, {} heads, vocabulary {}{}", o.layers, o.dim, o.heads, o.vocab,
-                       o.tied ? ", tied" : ""),
-           ""},
-          {"batch", fmt::format("{} × {} tokens", o.micro_batch, o.seq), ""},
-          {"learning rate", fmt::format("{:g}", o.lr), cat("warm-up ", o.warmup_steps, " steps")},
-          {"device", facts.device == "cpu" ? cat("cpu, ", facts.threads, " threads") : facts.device, ""},
-          {"seed", cat(facts.seed), ""},
-          {"weft", cat(kVersion, ", torch ", kTorchVersion), ""}};
-}
-
 }  // namespace
 
-std::string report_of(const RunRecord& record, const TrainOptions& options) {
-  const RunFacts& facts = record.facts;
-  RunReport report{.title = facts.name,
-                   .subtitle = cat(format_count(facts.params), " parameters on ", facts.data, ", ", facts.status),
-                   .steps = {},
-                   .held_out = {},
-                   .references = {},
-                   .facts = {}};
-  for (int64_t i = 0; i < record.num_steps(); ++i) {
-    report.steps.push_back({.step = facts.first_step + i + 1,
-                            .loss = record.losses()[static_cast<size_t>(i)],
-                            .tokens_per_s = static_cast<double>(facts.tokens_per_step) / (record.step_ms(i) * 1e-3)});
-  }
-  if (facts.held_out_loss) report.held_out.push_back({facts.first_step + record.num_steps(), *facts.held_out_loss});
-  if (facts.unigram_entropy) report.references.push_back({"unigram entropy", *facts.unigram_entropy});
-  add_facts(report.facts, "Loss", loss_rows(record));
-  add_facts(report.facts, "Speed", speed_rows(record));
-  add_facts(report.facts, "Memory", memory_rows(facts));
-  add_facts(report.facts, "Settings", setting_rows(facts, options));
-  return render_report_html(report);
+std::string report_of(const std::string& run_folder) {
+  return render_report_html(load_run(Env::posix(), run_folder), {.now_unix_s = unix_now_s()});
+}
+
+double unix_now_s() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 void print_closing_table(const RunRecord& record, const std::string& report_path) {

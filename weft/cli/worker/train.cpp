@@ -378,8 +378,8 @@ void Training::finish(const std::string& status) {
   record_.facts.buckets = bucket_facts();
   record_.facts.checkpoints = checkpoint_facts();
   if (!leads()) return;
-  folder_->write("report.html", report_of(record_, o_));
   folder_->write("result.json", record_.to_json());
+  folder_->write("report.html", report_of(folder_->path()));
   if (!o_.json_path.empty()) write_json(record_, o_.json_path);
 }
 

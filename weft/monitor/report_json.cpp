@@ -1,0 +1,124 @@
+#include <nlohmann/json.hpp>
+
+#include "weft/monitor/chart_data.h"
+#include "weft/monitor/run_compare.h"
+#include "weft/monitor/run_report.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(double value) { return is_drawable(value) ? Json(value) : Json(nullptr); }
+
+const char* name_of(TargetMark mark) {
+  switch (mark) {
+    case TargetMark::kMet: return "met";
+    case TargetMark::kMissed: return "missed";
+    case TargetMark::kNotKnown: return "not_known";
+    case TargetMark::kNone: return "none";
+  }
+  return "none";
+}
+
+// On-disk: these words are read by programs.
+const char* name_of(RunState state) {
+  switch (state) {
+    case RunState::kFinished: return "finished";
+    case RunState::kStopped: return "stopped";
+    case RunState::kFailed: return "failed";
+    case RunState::kRunning: return "running";
+    case RunState::kLost: return "lost";
+    case RunState::kNotRecorded: return "unknown";
+  }
+  return "unknown";
+}
+
+Json target_json(const TargetRow& row) {
+  return {{"value", or_null(row.value)}, {"mark", name_of(row.mark)}, {"how", row.how.en}};
+}
+
+Json targets_json(const RunSummary& summary) {
+  Json out = Json::object();
+  for (const TargetRow& row : summary.targets) out[row.key] = target_json(row);
+  return out;
+}
+
+Json parts_json(const std::optional<PartTimes>& parts) {
+  if (!parts) return nullptr;
+  static constexpr const char* kKeys[] = {"data",      "forward",    "backward", "exposed_comm",
+                                          "optimizer", "checkpoint", "other"};
+  Json out = Json::object();
+  for (size_t p = 0; p < kNumStepParts; ++p) out[kKeys[p]] = or_null((*parts)[p]);
+  return out;
+}
+
+Json overlap_json(const std::optional<Overlap>& overlap) {
+  if (!overlap) return nullptr;
+  return {{"compute_ms", overlap->compute_ms}, {"comm_ms", overlap->comm_ms},
+          {"exposed_ms", overlap->exposed_ms}, {"achieved_ms", overlap->achieved_ms()},
+          {"bound_ms", overlap->bound_ms()},   {"hidden_share", overlap->hidden_share()}};
+}
+
+Json slow_json(const RunFiles& run) {
+  Json out = Json::array();
+  if (!run.ranks) return out;
+  for (const SlowRank& it : run.ranks->slow)
+    out.push_back({{"rank", it.rank},
+                   {"phase", it.phase},
+                   {"where", it.where},
+                   {"percent", or_null(it.percent)},
+                   {"ms", or_null(it.ms)},
+                   {"since_step", it.since_step}});
+  return out;
+}
+
+Json run_json(const RunFiles& run, const RunSummary& summary) {
+  return {{"name", run.name()},
+          {"folder", run.folder},
+          {"state", name_of(summary.state)},
+          {"steps", run.rows.size()},
+          {"last_step", summary.last_step ? Json(*summary.last_step) : Json(nullptr)},
+          {"final_loss", or_null(summary.final_loss)},
+          {"step_ms", or_null(summary.step_ms)},
+          {"tokens_per_s", or_null(summary.tokens_per_s)},
+          {"samples_per_s", or_null(summary.samples_per_s)},
+          {"mfu", or_null(summary.mfu)},
+          {"peak_bytes", or_null(summary.peak_bytes)},
+          {"parts_ms", parts_json(summary.parts_ms)},
+          {"overlap", overlap_json(summary.overlap)},
+          {"targets", targets_json(summary)},
+          {"slow", slow_json(run)},
+          {"notes", run.notes}};
+}
+
+Json numbers_json(const std::vector<ComparedNumber>& numbers) {
+  Json out = Json::array();
+  for (const ComparedNumber& it : numbers)
+    out.push_back({{"name", it.key}, {"a", or_null(it.a)}, {"b", or_null(it.b)}, {"percent", or_null(it.percent())}});
+  return out;
+}
+
+// Names come from files and may hold any bytes.
+std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+}  // namespace
+
+std::string report_json(const RunFiles& run, const ReportOptions& options) {
+  Json out = {{"schema", 1}};
+  out.update(run_json(run, summarize(run, options.now_unix_s)));
+  return text_of(out);
+}
+
+std::string comparison_json(const RunComparison& it) {
+  Json settings = Json::array();
+  for (const ComparedSetting& row : it.settings) settings.push_back({{"path", row.path}, {"a", row.a}, {"b", row.b}});
+  return text_of({{"schema", 1},
+                  {"a", run_json(it.a, it.a_summary)},
+                  {"b", run_json(it.b, it.b_summary)},
+                  {"numbers", numbers_json(it.numbers)},
+                  {"parts_ms", numbers_json(it.parts)},
+                  {"settings", std::move(settings)}});
+}
+
+}  // namespace weft

@@ -1,0 +1,180 @@
+#include "weft/monitor/run_summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "weft/base/quantile.h"
+#include "weft/monitor/chart_data.h"
+#include "weft/monitor/run_record.h"
+
+namespace weft {
+namespace {
+
+double or_zero(double value) { return is_drawable(value) && value > 0 ? value : 0; }
+
+// Rows say how long the training thread waited, not where. The engine waits between backward and the optimizer, which
+// counts as other, then at the end of backward, then in a forward that gathers.
+void carve_waits(PartTimes& parts, double waits) {
+  for (const StepPart from : {StepPart::kOther, StepPart::kBackward, StepPart::kForward, StepPart::kOptimizer}) {
+    double& part = parts[static_cast<size_t>(from)];
+    const double taken = std::min(part, waits);
+    part -= taken;
+    waits -= taken;
+    parts[static_cast<size_t>(StepPart::kExposedComm)] += taken;
+  }
+}
+
+std::optional<PartTimes> mean_parts(const RunFiles& run) {
+  PartTimes sum{};
+  size_t count = 0;
+  const auto first = static_cast<size_t>(num_warmup_steps(static_cast<int64_t>(run.rows.size())));
+  for (size_t i = first; i < run.rows.size(); ++i) {
+    const auto parts = parts_of(run.rows[i]);
+    if (!parts) continue;
+    ++count;
+    for (size_t p = 0; p < kNumStepParts; ++p) sum[p] += (*parts)[p];
+  }
+  if (count == 0) return std::nullopt;
+  for (double& part : sum) part /= static_cast<double>(count);
+  return sum;
+}
+
+double last_tenth_loss(const RunFiles& run) {
+  const size_t count = std::max<size_t>(1, run.rows.size() / 10);
+  std::vector<double> losses;
+  for (size_t i = run.rows.size() - std::min(count, run.rows.size()); i < run.rows.size(); ++i) {
+    if (is_drawable(run.rows[i].loss)) losses.push_back(run.rows[i].loss);
+  }
+  return detail::mean_of(losses);
+}
+
+double last_clock(const RunFiles& run) {
+  double out = kUnknown;
+  if (!run.rows.empty()) out = run.rows.back().unix_s;
+  if (run.ranks && !(run.ranks->unix_s <= out)) out = is_drawable(run.ranks->unix_s) ? run.ranks->unix_s : out;
+  return out;
+}
+
+// A save or a slow disk may hold a run for many steps; a minute, and fifty steps, is past that.
+bool stands_still(const RunSummary& summary) {
+  const double patience_s = std::max(60.0, 0.05 * or_zero(summary.step_ms));
+  return summary.stood_still_s > patience_s;
+}
+
+RunState state_of(const RunFiles& run, const RunSummary& summary) {
+  if (!run.result) return RunState::kNotRecorded;
+  const std::string& status = run.result->status;
+  if (status == "finished") return RunState::kFinished;
+  if (status == "stopped") return RunState::kStopped;
+  if (status == "failed") return RunState::kFailed;
+  if (status != "running") return RunState::kNotRecorded;
+  return stands_still(summary) ? RunState::kLost : RunState::kRunning;
+}
+
+bool uses_device(const RunFiles& run) {
+  if (run.result && is_drawable(run.result->peak_device_bytes)) return true;
+  return std::ranges::any_of(run.rows, [](const RunRow& row) { return row.device_bytes > 0; });
+}
+
+double peak_bytes_of(const RunFiles& run, bool on_device) {
+  double out = kUnknown;
+  const auto grow = [&](double value) {
+    if (value > 0 && !(value <= out)) out = value;
+  };
+  if (run.result) grow(on_device ? run.result->peak_device_bytes : run.result->peak_rss_bytes);
+  for (const RunRow& row : run.rows) grow(on_device ? row.device_bytes : row.rss_bytes);
+  return out;
+}
+
+}  // namespace
+
+namespace detail {
+
+std::vector<double> timed_values(const RunFiles& run, double RunRow::* column) {
+  std::vector<double> out;
+  const auto first = static_cast<size_t>(num_warmup_steps(static_cast<int64_t>(run.rows.size())));
+  for (size_t i = first; i < run.rows.size(); ++i) {
+    if (is_drawable(run.rows[i].*column)) out.push_back(run.rows[i].*column);
+  }
+  return out;
+}
+
+double mean_of(const std::vector<double>& values) {
+  if (values.empty()) return kUnknown;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return kUnknown;
+  std::ranges::sort(values);
+  return nearest_rank(values, 0.5);
+}
+
+}  // namespace detail
+
+const Words& words_of(StepPart part) {
+  static const std::array<Words, kNumStepParts> kWords = {{{"data", "数据"},
+                                                           {"forward", "前向"},
+                                                           {"backward", "反向"},
+                                                           {"exposed communication", "未被掩盖的通信"},
+                                                           {"optimizer", "优化器"},
+                                                           {"checkpoint", "检查点"},
+                                                           {"other", "其他"}}};
+  return kWords[static_cast<size_t>(part)];
+}
+
+Words words_of(RunState state) {
+  switch (state) {
+    case RunState::kFinished: return {"finished", "已完成"};
+    case RunState::kStopped: return {"stopped", "被停止"};
+    case RunState::kFailed: return {"failed", "失败"};
+    case RunState::kRunning: return {"running", "运行中"};
+    case RunState::kLost: return {"lost", "中断"};
+    case RunState::kNotRecorded: return {"end not known", "结局未知"};
+  }
+  return {};
+}
+
+std::optional<PartTimes> parts_of(const RunRow& row) {
+  if (!is_drawable(row.step_ms) || !is_drawable(row.forward_ms) || !is_drawable(row.backward_ms)) return std::nullopt;
+  PartTimes out{};
+  const auto set = [&](StepPart part, double ms) { out[static_cast<size_t>(part)] = or_zero(ms); };
+  set(StepPart::kData, row.data_ms);
+  set(StepPart::kForward, row.forward_ms);
+  set(StepPart::kBackward, row.backward_ms);
+  set(StepPart::kOptimizer, row.optimizer_ms);
+  const double known = std::accumulate(out.begin(), out.end(), 0.0);
+  set(StepPart::kOther, is_drawable(row.other_ms) ? row.other_ms : row.step_ms - known);
+  set(StepPart::kCheckpoint, row.checkpoint_ms);
+  carve_waits(out, or_zero(row.exposed_comm_ms));
+  // A save inside the step is in no other part; one after it comes on top.
+  double& other = out[static_cast<size_t>(StepPart::kOther)];
+  other -= std::min(other, or_zero(row.checkpoint_ms));
+  return out;
+}
+
+double Overlap::hidden_share() const {
+  const double most = std::min(compute_ms, comm_ms);
+  return most > 0 ? std::clamp((comm_ms - exposed_ms) / most, 0.0, 1.0) : 1.0;
+}
+
+RunSummary summarize(const RunFiles& run, std::optional<double> now_unix_s) {
+  using detail::median_of, detail::timed_values;
+  RunSummary out{.step_ms = median_of(timed_values(run, &RunRow::step_ms)),
+                 .tokens_per_s = median_of(timed_values(run, &RunRow::tokens_per_s)),
+                 .samples_per_s = median_of(timed_values(run, &RunRow::samples_per_s)),
+                 .mfu = median_of(timed_values(run, &RunRow::mfu)),
+                 .final_loss = last_tenth_loss(run),
+                 .peak_bytes = peak_bytes_of(run, uses_device(run)),
+                 .peak_is_on_device = uses_device(run),
+                 .parts_ms = mean_parts(run),
+                 .overlap = detail::overlap_of(run)};
+  if (!run.rows.empty()) out.last_step = run.rows.back().step;
+  if (now_unix_s) out.stood_still_s = *now_unix_s - last_clock(run);
+  out.state = state_of(run, out);
+  out.targets = detail::targets_of(run, out);
+  return out;
+}
+
+}  // namespace weft
