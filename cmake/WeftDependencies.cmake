@@ -15,6 +15,21 @@ if(NOT WEFT_YAML_INCLUDE OR NOT WEFT_YAML_LIBRARY)
     "  Run tools/setup, or: apt-get install libyaml-dev")
 endif()
 
+# Debian splits cpp-httplib into a header and a library built with all its options; elsewhere it is one header.
+find_path(WEFT_HTTPLIB_INCLUDE httplib.h)
+find_library(WEFT_HTTPLIB_LIBRARY NAMES cpp-httplib)
+mark_as_advanced(WEFT_HTTPLIB_INCLUDE WEFT_HTTPLIB_LIBRARY)
+if(NOT WEFT_HTTPLIB_INCLUDE)
+  message(FATAL_ERROR "cpp-httplib was not found: libcpp-httplib-dev is missing.\n"
+    "  Run tools/setup, or: apt-get install libcpp-httplib-dev")
+endif()
+set(WEFT_HTTPLIB_SWITCHES "")
+if(WEFT_HTTPLIB_LIBRARY)
+  set(WEFT_HTTPLIB_SWITCHES CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT CPPHTTPLIB_BROTLI_SUPPORT)
+else()
+  set(WEFT_HTTPLIB_LIBRARY "")
+endif()
+
 set(WEFT_IO_URING OFF)
 set(WEFT_IO_URING_WHY "switched off by WEFT_WITH_IO_URING")
 if(WEFT_WITH_IO_URING)

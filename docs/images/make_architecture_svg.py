@@ -47,6 +47,7 @@ PLACES = {
     "doctor/rules": Place(6, "B", "B", ("checks a config",)),
     "doctor/probes": Place(6, "E", "E", ("checks a machine",)),
     "engine": Place(5, "C", "D", ("autograd hooks, the gate,", "reduction, the step")),
+    "monitor/live": Place(5, "A", "A", ("the live page,", "browser and terminal")),
     "optim": Place(4, "C", "C", ("optimizers,", "schedules, clipping")),
     "offload": Place(4, "D", "D", ("CPU and NVMe tiers",)),
     "checkpoint": Place(4, "E", "E", ("the store of steps,", "safetensors files")),
@@ -89,7 +90,8 @@ ROUTES = {
     ("cli/front", "launcher"): Route(Port(LEFT, 18), Port(LEFT), COLUMN_X["A"] - 11),
     ("cli/front", "doctor/rules"): Route(Port(RIGHT, 16), Port(TOP_SIDE)),
     ("cli/front", "sim"): Route(Port(RIGHT, 28), Port(LEFT), COLUMN_X["B"] - 31),
-    ("cli/front", "checkpoint"): Route(Port(BOTTOM, 40), Port(TOP_SIDE, -45), gap_below(5, -9)),
+    ("cli/front", "checkpoint"): Route(Port(BOTTOM, 40), Port(TOP_SIDE, -45), gap_below(6, -9)),
+    ("cli/front", "monitor/live"): DOWN,
     ("cli/worker", "cli/front"): Route(Port(LEFT, -16), Port(RIGHT, -16)),
     ("cli/worker", "examples/gpt"): Route(Port(RIGHT, -16), Port(LEFT, -16)),
     ("cli/worker", "data"): Route(Port(LEFT, 16), Port(LEFT, 12), COLUMN_X["C"] - 32),
@@ -120,6 +122,7 @@ ROUTES = {
     ("sim", "plan"): Route(Port(LEFT), Port(LEFT), COLUMN_X["B"] - 9),
     ("memory", "plan"): Route(Port(BOTTOM), Port(TOP_SIDE, 50), gap_below(3)),
     ("launcher", "monitor"): DOWN,
+    ("monitor/live", "monitor"): Route(Port(LEFT), Port(LEFT), COLUMN_X["A"] - 22),
 }
 
 

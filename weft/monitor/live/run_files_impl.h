@@ -1,0 +1,32 @@
+// The files of a run folder, one function each, and what follows from them. For run_view.cpp. Pure functions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/monitor/live/run_state.h"
+#include "weft/monitor/live/run_view.h"
+
+namespace weft::detail {
+
+struct MetricsRow {
+  int64_t step = 0;
+  NamedNumbers numbers;
+};
+// Nothing for a line that is no row.
+std::optional<MetricsRow> parse_row(const std::string& line);
+
+// Put what the text says into `state`; the answer is empty, or what is wrong with the text. Text that cannot be read
+// leaves what was known before.
+std::string take_result(const std::string& text, RunState& state);
+std::string take_ranks(const std::string& text, RunState& state, double& unix_s);
+
+// Sets each rank's health; ranks_unix_s: when ranks.json was written, 0 when not known.
+void judge_ranks(RunState& state, double ranks_unix_s);
+std::vector<Verdict> judge(const RunState& state, const HostFacts& host);
+
+// Whether a reader who has seen `before` has to be told, the passing of time apart.
+bool differs(const RunState& before, const RunState& after);
+
+}  // namespace weft::detail
