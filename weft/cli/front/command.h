@@ -28,7 +28,9 @@ int run_completion(const Arguments& arguments);
 int run_report(const Arguments& arguments);
 int run_run(const Arguments& arguments);
 int run_schema(const Arguments& arguments);
+int run_top(const Arguments& arguments);
 int run_train(const Arguments& arguments);
 int run_version(const Arguments& arguments);
+int run_watch(const Arguments& arguments);
 
 }  // namespace weft::cli

@@ -8,6 +8,8 @@ constexpr Command kCommands[] = {
     {"run", "run any program as several ranks, and end them together", run_run},
     {"check", "find what is wrong with a DeepSpeed config, and repair it", run_check},
     {"report", "make the report of a run again, or compare two runs", run_report},
+    {"watch", "serve the live page of a run, for a browser", run_watch},
+    {"top", "show a run in the terminal while it goes on", run_top},
     {"blame", "find the rank to blame for a run that hung or failed", run_blame},
     {"ckpt", "look after checkpoints: list, verify, compare, prune, export", run_ckpt},
     {"bench", "measure collectives, or draw how they work (--teach)", run_bench},

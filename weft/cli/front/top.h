@@ -1,0 +1,17 @@
+// Showing a run in the terminal, for `weft top` and for `weft watch HOST:PORT`.
+#pragma once
+
+#include "weft/monitor/live/state_source.h"
+
+namespace weft::cli {
+
+struct TopOptions {
+  bool once = false;
+  bool json = false;
+};
+
+// Until the user leaves or, into a pipe, until the run has ended. Returns the exit code. Failure: Error where the first
+// reading fails; later ones are shown and tried again.
+int show_top(StateSource& source, const TopOptions& options);
+
+}  // namespace weft::cli
