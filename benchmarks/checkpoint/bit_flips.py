@@ -14,9 +14,11 @@ import argparse
 import collections
 import datetime
 import io
+import logging
 import os
 import pathlib
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -28,7 +30,8 @@ from benchmarks.e2e.pages import command_line, dated, write_results  # noqa: E40
 from benchmarks.e2e.train_vs_torch import progress  # noqa: E402
 
 FLIPS_A_RUN = 20_000  # of store_damage_test.cpp
-REFUSED, WRONG, SAME = "refused", "loaded, other values", "loaded, same values"
+REFUSED, WRONG, SAME, ENDED = KINDS = "refused", "loaded, other values", "loaded, same values", "ended the process"
+MEMORY_BYTES = 8 << 30  # that a load may take; a flipped size may ask for any
 
 
 def weft_flips(o: argparse.Namespace) -> collections.Counter:
@@ -65,18 +68,41 @@ def outcome(load, state: dict) -> str:
     return SAME if same else WRONG
 
 
+def in_children(count: int, one) -> collections.Counter:
+    """one(i) for each i, in a process that may die of it: that is counted, and another goes on with the next."""
+    found: collections.Counter = collections.Counter()
+    while sum(found.values()) < count:
+        read, write = os.pipe()
+        if (child := os.fork()) == 0:
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+            logging.disable()
+            for i in range(sum(found.values()), count):
+                os.write(write, bytes([KINDS.index(one(i))]))
+            os._exit(0)
+        os.close(write)
+        while piece := os.read(read, 4096):
+            found.update(KINDS[kind] for kind in piece)
+        os.close(read)
+        if os.waitpid(child, 0)[1] != 0:
+            found[ENDED] += 1
+    return found
+
+
 def torch_save_flips(o: argparse.Namespace, rng: random.Random) -> collections.Counter:
     import torch
 
     state, buffer = example(), io.BytesIO()
     torch.save(state, buffer)
-    data, found = bytearray(buffer.getvalue()), collections.Counter()
-    for _ in range(o.peer_flips):
-        bit = rng.randrange(len(data) * 8)
-        data[bit // 8] ^= 1 << bit % 8
-        found[outcome(lambda: torch.load(io.BytesIO(data), weights_only=True), state)] += 1
-        data[bit // 8] ^= 1 << bit % 8
-    return found
+    data = bytearray(buffer.getvalue())
+    bits = [rng.randrange(len(data) * 8) for _ in range(o.peer_flips)]
+
+    def one(i: int) -> str:
+        data[bits[i] // 8] ^= 1 << bits[i] % 8
+        kind = outcome(lambda: torch.load(io.BytesIO(data), weights_only=True), state)
+        data[bits[i] // 8] ^= 1 << bits[i] % 8
+        return kind
+
+    return in_children(o.peer_flips, one)
 
 
 def flip(path: pathlib.Path, bit: int) -> None:
@@ -91,7 +117,7 @@ def dcp_flips(o: argparse.Namespace, rng: random.Random) -> collections.Counter:
     import torch
     import torch.distributed.checkpoint as dcp
 
-    state, found = example(), collections.Counter()
+    state = example()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dcp.save(state, checkpoint_id=folder, no_dist=True)
@@ -102,18 +128,25 @@ def dcp_flips(o: argparse.Namespace, rng: random.Random) -> collections.Counter:
             dcp.load(into, checkpoint_id=folder, no_dist=True)
             return into
 
-        for _ in range(o.peer_flips // 10):
-            path = rng.choice(files)
-            bit = rng.randrange(path.stat().st_size * 8)
+        whole = {path: path.read_bytes() for path in files}
+        places = [(path := rng.choice(files), rng.randrange(len(whole[path]) * 8)) for _ in range(o.peer_flips // 10)]
+
+        def one(i: int) -> str:
+            path, bit = places[i]
+            for other in files:  # what one that died has left
+                if other.stat().st_size != len(whole[other]) or other.read_bytes() != whole[other]:
+                    other.write_bytes(whole[other])
             flip(path, bit)
-            found[outcome(load, state)] += 1
-            flip(path, bit)
-    return found
+            kind = outcome(load, state)
+            path.write_bytes(whole[path])
+            return kind
+
+        return in_children(len(places), one)
 
 
 def line_of(name: str, found: collections.Counter) -> str:
     total = sum(found.values())
-    return f"| {name} | {total:,} | " + " | ".join(f"{found[kind]:,} ({found[kind] / total:.2%})" for kind in (REFUSED, WRONG, SAME)) + " |"
+    return f"| {name} | {total:,} | " + " | ".join(f"{found[kind]:,} ({found[kind] / total:.2%})" for kind in KINDS) + " |"
 
 
 def main() -> None:
@@ -137,8 +170,8 @@ def main() -> None:
 One bit at a time, at random over all files of a saved step, a file as likely as the other. weft's was refused every time with the file, the
 block and the tensor it is in; the test that counts them fails otherwise.
 
-| | flips | refused | loaded, other values | loaded, same values |
-|---|---|---|---|---|
+| | flips | refused | loaded, other values | loaded, same values | ended the process |
+|---|---|---|---|---|---|
 {lines}
 """
     print(text)

@@ -99,14 +99,15 @@ def chaos(weft: pathlib.Path, folder: pathlib.Path, ranks: int, for_s: float, ev
     """Kills a rank at random until the time is over, then lets the run end."""
     chance, store, kills = random.Random(seed), folder / "s", 0
     words = ["-n", str(ranks), "--restarts", "1000", "--steps", "1000000000", "--save", "s", "--save-every", "1", "--keep-last", "3"]
-    run = subprocess.Popen([str(weft), "train", *MODEL, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    said = (folder / "said.txt").open("w+")  # not a pipe: nobody would read it, and once it is full the run would stand still
+    run = subprocess.Popen([str(weft), "train", *MODEL, *words], cwd=folder, stdout=subprocess.DEVNULL, stderr=said)
     end, stuck_after, last = time.monotonic() + for_s, 180.0, 0
     lost_s = 0.0
     try:
         while time.monotonic() < end:
             began = time.monotonic()
             while newest(store) <= last:
-                assert run.poll() is None and time.monotonic() - began < stuck_after, "it does not go on"
+                assert run.poll() is None and time.monotonic() - began < stuck_after, f"it does not go on:\n{(folder / 'said.txt').read_text()[-2000:]}"
                 time.sleep(0.01)
             lost_s += time.monotonic() - began if kills else 0
             time.sleep(chance.random() * every_s)
