@@ -226,14 +226,11 @@ struct Wandb {
   std::string project = "deepspeed";  // Project.
 };
 
-// Counts floating-point operations of one step. Enabled, it also switches wall_clock_breakdown on.
+// Counts floating-point operations of one step, by operator. Enabled, it also switches wall_clock_breakdown on.
 struct FlopsProfiler {
   bool enabled = false;  // Profile.
-  double recompute_fwd_factor = 0.0;  // Forward passes repeated in backward.
   int64_t profile_step = 1;  // Which step.
-  int64_t module_depth = -1;  // Depth of the table; -1: all.
-  int64_t top_modules = 1;  // Largest modules shown.
-  bool detailed = true;  // Show the whole tree.
+  bool detailed = true;  // By operator; false: only the sum.
   std::optional<std::string> output_file = {};  // Where the table goes.
 };
 

@@ -15,7 +15,7 @@ namespace weft::engine {
 double measure_peak_flops(c10::Device device, c10::ScalarType type) {
   constexpr int kTries = 5;
   const at::NoGradGuard no_grad;
-  const int64_t size = device.is_cpu() ? 512 : 8192;
+  const int64_t size = device.is_cpu() ? 512 : 4096;
   const at::Tensor factor = at::empty({size, size}, at::TensorOptions().device(device).dtype(type)).fill_(0.5);
   const double flops = 2.0 * static_cast<double>(size) * static_cast<double>(size) * static_cast<double>(size);
   double best = 0;

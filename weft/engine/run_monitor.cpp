@@ -20,6 +20,7 @@
 #include "weft/engine/flops_table.h"
 #include "weft/engine/peak_flops.h"
 #include "weft/monitor/comms_log.h"
+#include "weft/monitor/live/live_server.h"
 #include "weft/monitor/span.h"
 
 namespace weft {
@@ -104,9 +105,25 @@ RunMonitor::RunMonitor(Engine& engine, RunMonitorOptions options)
   if (options_.count_flops_every > 0) peak_flops_per_s_ = peak_of(engine);
   sent_bytes_ = engine.totals().sent_bytes;
   if (is_profiled(engine.config(), engine.global_steps() + 1)) counter_.emplace();
+  if (engine.world().rank == 0 && engine.config().weft.dashboard.port) serve_page();
 }
 
 RunMonitor::~RunMonitor() = default;
+
+// A page that cannot be served is no reason not to train.
+void RunMonitor::serve_page() {
+  const auto& wanted = engine_.config().weft.dashboard;
+  try {
+    page_ = std::make_unique<LiveServer>(Env::posix(), options_.folder,
+                                         LiveServerOptions{.host = wanted.host,
+                                                           .port = static_cast<int>(*wanted.port),
+                                                           .token = wanted.token.value_or(""),
+                                                           .announce = true});
+    log_info("the run can be watched at ", page_->url());
+  } catch (const Error& error) {
+    log_warn("the run has no live page: ", error.what());
+  }
+}
 
 int64_t RunMonitor::flops_per_step() const { return flops_.total * engine_.world().size; }
 

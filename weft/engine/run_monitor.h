@@ -27,6 +27,8 @@
 
 namespace weft {
 
+class LiveServer;
+
 struct RunMonitorOptions {
   std::string folder = {};  // of the run, made by the caller; the same text on all ranks
   bool record = true;       // false: nothing is measured or written; ranks still share their loss
@@ -76,6 +78,7 @@ class RunMonitor {
   StepMetrics metrics_of(const StepReport& report, const StepAgreed& agreed, const RankNumbers& mine);
   void print_memory(const RankNumbers& mine) const;
   void count_flops();
+  void serve_page();
   void show_profile(const RankNumbers& mine) const;
 
   Engine& engine_;
@@ -83,6 +86,7 @@ class RunMonitor {
   const at::Device device_;
   std::vector<std::string> hosts_;      // by rank
   std::optional<Telemetry> telemetry_;  // where it records
+  std::unique_ptr<LiveServer> page_;    // of rank 0, with "dashboard"
   MachineUse use_;
   int64_t looked_ns_ = 0;  // at the GPU
   double gpu_percent_ = -1;
