@@ -28,6 +28,18 @@ std::optional<int64_t> rss_bytes() {
   return resident_pages * ::sysconf(_SC_PAGESIZE);
 }
 
+std::optional<int64_t> host_memory_bytes() {
+  const int64_t pages = ::sysconf(_SC_PHYS_PAGES);
+  return pages > 0 ? std::optional(pages * ::sysconf(_SC_PAGESIZE)) : std::nullopt;
+}
+
+std::optional<int64_t> device_memory_bytes() {
+  const auto ask = reinterpret_cast<int (*)(size_t*, size_t*)>(::dlsym(RTLD_DEFAULT, "cudaMemGetInfo"));
+  size_t free_bytes = 0, all_bytes = 0;
+  if (ask == nullptr || ask(&free_bytes, &all_bytes) != 0) return std::nullopt;
+  return static_cast<int64_t>(all_bytes);
+}
+
 // The three calls of NVML's stable interface that are needed.
 class Nvml {
  public:

@@ -14,6 +14,11 @@ namespace weft {
 // Resident, now.
 std::optional<int64_t> rss_bytes();
 
+// Of this host.
+std::optional<int64_t> host_memory_bytes();
+// Of the CUDA device that this thread uses, where the process has the CUDA runtime.
+std::optional<int64_t> device_memory_bytes();
+
 class Nvml;
 
 class MachineUse {

@@ -45,7 +45,10 @@ constexpr Column kColumns[] = {{"samples", &StepMetrics::samples},
                                {"step_ms_min", &StepMetrics::step_ms_min},
                                {"step_ms_mean", &StepMetrics::step_ms_mean},
                                {"step_ms_max", &StepMetrics::step_ms_max},
-                               {"waits_ms_max", &StepMetrics::waits_ms_max}};
+                               {"waits_ms_max", &StepMetrics::waits_ms_max},
+                               {"forward_busy_ms", &StepMetrics::forward_busy_ms},
+                               {"backward_busy_ms", &StepMetrics::backward_busy_ms},
+                               {"optimizer_busy_ms", &StepMetrics::optimizer_busy_ms}};
 
 std::string csv_header() {
   std::string out = "step";

@@ -38,6 +38,8 @@ struct StepMetrics {
   std::optional<double> unix_s = {};                         // when the step ended
   std::optional<double> step_ms_min = {}, step_ms_mean = {}, step_ms_max = {};  // over ranks
   std::optional<double> waits_ms_max = {};  // exposed_comm_ms of the rank that has most
+  // The same without the waits inside.
+  std::optional<double> forward_busy_ms = {}, backward_busy_ms = {}, optimizer_busy_ms = {};
 };
 
 // A number of a step by its name, for those who take all of them: files, sinks.

@@ -76,6 +76,7 @@ TEST(Timeline, JoinsTheLastStepsOfAllRanksOnOneClock) {
 
 TEST(MachineUse, KnowsMemoryAndCores) {
   EXPECT_GT(rss_bytes().value_or(0), 1 << 20);
+  EXPECT_GT(host_memory_bytes().value_or(0), rss_bytes().value_or(0));
   MachineUse use("no such bus");
   EXPECT_FALSE(use.cpu_percent().has_value());
   double sum = 0;

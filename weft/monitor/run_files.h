@@ -31,6 +31,7 @@ struct RunRow {
   double loss = kUnknown, lr = kUnknown, grad_norm = kUnknown, loss_scale = kUnknown;
   double samples_per_s = kUnknown, tokens_per_s = kUnknown;
   double step_ms = kUnknown, data_ms = kUnknown, forward_ms = kUnknown, backward_ms = kUnknown;
+  double forward_busy_ms = kUnknown, backward_busy_ms = kUnknown, optimizer_busy_ms = kUnknown;
   double optimizer_ms = kUnknown, exposed_comm_ms = kUnknown, checkpoint_ms = kUnknown, other_ms = kUnknown;
   double mfu = kUnknown, cpu_percent = kUnknown, gpu_percent = kUnknown;
   double rss_bytes = kUnknown, device_bytes = kUnknown, device_reserved_bytes = kUnknown;

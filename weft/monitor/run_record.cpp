@@ -123,6 +123,8 @@ std::string RunRecord::to_json() const {
   if (facts.checkpoints) out["checkpoints"] = checkpoints_of(*facts.checkpoints);
   if (facts.flops_per_step > 0) out["flops_per_step"] = facts.flops_per_step;
   if (facts.peak_flops_per_s > 0) out["peak_flops_per_s"] = facts.peak_flops_per_s;
+  if (facts.host_memory_bytes) out["host_memory_bytes"] = *facts.host_memory_bytes;
+  if (facts.device_memory_bytes) out["device_memory_bytes"] = *facts.device_memory_bytes;
   if (!facts.ledger.empty()) out["ledger"] = facts.ledger;
   if (facts.peak_device_bytes) out["peak_device_bytes"] = *facts.peak_device_bytes;
   out["loss"] = std::move(losses);

@@ -56,6 +56,7 @@ struct RunFacts {
   int64_t flops_per_step = 0;             // of all ranks; 0: not counted
   double peak_flops_per_s = 0;            // of all ranks' devices; 0: not known
   std::map<std::string, int64_t> ledger;  // bytes that a rank keeps by the plan, by kind; at the start
+  std::optional<int64_t> host_memory_bytes, device_memory_bytes;  // that there are; at the start
   int64_t peak_rss_bytes = 0;
   std::optional<int64_t> peak_device_bytes;
   std::optional<double> unigram_entropy;  // nats per token

@@ -13,16 +13,32 @@ namespace {
 
 double or_zero(double value) { return is_drawable(value) && value > 0 ? value : 0; }
 
-// Rows say how long the training thread waited, not where. The engine waits between backward and the optimizer, which
-// counts as other, then at the end of backward, then in a forward that gathers.
+// Waits of which a row does not say where they lie. The engine waits between backward and the optimizer, which counts as
+// other, then at the end of backward, then in a forward that gathers.
 void carve_waits(PartTimes& parts, double waits) {
   for (const StepPart from : {StepPart::kOther, StepPart::kBackward, StepPart::kForward, StepPart::kOptimizer}) {
     double& part = parts[static_cast<size_t>(from)];
-    const double taken = std::min(part, waits);
+    const double taken = std::clamp(waits, 0.0, part);
     part -= taken;
     waits -= taken;
     parts[static_cast<size_t>(StepPart::kExposedComm)] += taken;
   }
+}
+
+// Out of the parts of which a row says how long they were busy; how much that was.
+double take_waits_inside(const RunRow& row, PartTimes& parts) {
+  double taken = 0;
+  const auto take = [&](StepPart part, double busy_ms) {
+    if (!is_drawable(busy_ms)) return;
+    double& whole = parts[static_cast<size_t>(part)];
+    taken += std::max(0.0, whole - busy_ms);
+    whole = std::min(whole, busy_ms);
+  };
+  take(StepPart::kForward, row.forward_busy_ms);
+  take(StepPart::kBackward, row.backward_busy_ms);
+  take(StepPart::kOptimizer, row.optimizer_busy_ms);
+  parts[static_cast<size_t>(StepPart::kExposedComm)] += taken;
+  return taken;
 }
 
 std::optional<PartTimes> mean_parts(const RunFiles& run) {
@@ -147,7 +163,7 @@ std::optional<PartTimes> parts_of(const RunRow& row) {
   const double known = std::accumulate(out.begin(), out.end(), 0.0);
   set(StepPart::kOther, is_drawable(row.other_ms) ? row.other_ms : row.step_ms - known);
   set(StepPart::kCheckpoint, row.checkpoint_ms);
-  carve_waits(out, or_zero(row.exposed_comm_ms));
+  carve_waits(out, or_zero(row.exposed_comm_ms) - take_waits_inside(row, out));
   // A save inside the step is in no other part; one after it comes on top.
   double& other = out[static_cast<size_t>(StepPart::kOther)];
   other -= std::min(other, or_zero(row.checkpoint_ms));

@@ -30,6 +30,9 @@ void add_times(StepMetrics& metrics, const StepTimes& times) {
   metrics.data_ms = times.data_ms;
   metrics.checkpoint_ms = times.checkpoint_ms;
   metrics.other_ms = times.other_ms;
+  metrics.forward_busy_ms = times.forward_busy_ms;
+  metrics.backward_busy_ms = times.backward_busy_ms;
+  metrics.optimizer_busy_ms = times.optimizer_busy_ms;
 }
 
 void add_ranks(StepMetrics& metrics, std::span<const RankNumbers> ranks) {

@@ -32,6 +32,7 @@
 #include "weft/engine/model_loading.h"
 #include "weft/engine/run_monitor.h"
 #include "weft/engine/sharded_init.h"
+#include "weft/monitor/machine_use.h"
 #include "weft/monitor/progress.h"
 #include "weft/monitor/run_record.h"
 #include "weft/monitor/span.h"
@@ -221,6 +222,8 @@ void Training::begin_record() {
   for (const plan::MemoryKind kind : plan::kAllMemoryKinds)
     record_.facts.ledger[std::string(name_of(kind))] = ledger.bytes(kind);
   record_.facts.peak_flops_per_s = monitor_->peak_flops_per_s();
+  record_.facts.host_memory_bytes = host_memory_bytes();
+  if (device_.is_cuda()) record_.facts.device_memory_bytes = device_memory_bytes();
   if (!leads()) return;
   folder_->write("result.json", record_.to_json());
   const config::Reading reading = train_reading(o_, world_.size);
