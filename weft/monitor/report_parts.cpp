@@ -194,7 +194,7 @@ std::string memory_section(const RunFiles& run, const RunSummary& summary) {
     if (!is_known_kind(kind)) rows += memory_row({kind, kind}, bytes, kUnknown, most);
   }
   rows += cat("<tr class=\"total\"><th scope=\"row\">", bilingual("in all, and the peak", "合计与峰值"),
-              "</th><td></td><td>", planned_total > 0 ? bytes_text(planned_total) : "", "</td><td>",
+              "</th><td class=\"pair\"></td><td>", planned_total > 0 ? bytes_text(planned_total) : "", "</td><td>",
               bytes_text(summary.peak_bytes), "</td><td></td></tr>\n");
   const Words note = summary.peak_is_on_device
                          ? Words{"The peak is what was allocated on the device: activations and the rest as well.",
@@ -202,7 +202,7 @@ std::string memory_section(const RunFiles& run, const RunSummary& summary) {
                          : Words{"The peak is the resident memory of rank 0: activations, libraries and data as well.",
                                  "峰值为 rank 0 的常驻内存，含激活、库与数据。"};
   return card({"Memory of a rank", "单个进程的内存"},
-              cat("<div class=\"scroll\"><table class=\"memory\">\n<thead><tr><th scope=\"col\">",
+              cat("<div class=\"scroll\"><table class=\"memory compared\">\n<thead><tr><th scope=\"col\">",
                   bilingual("kind", "种类"), "</th><th></th><th scope=\"col\">", bilingual("planned", "计划"),
                   "</th><th scope=\"col\">", bilingual("measured", "实测"), "</th><th scope=\"col\">",
                   bilingual("difference", "差别"), "</th></tr></thead>\n<tbody>\n", rows,

@@ -25,7 +25,7 @@ pre { margin: 14px 0 0; padding: 12px 14px; background: var(--paper); border-rad
 code { font: 13px/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace; overflow-wrap: anywhere; }
 ul.plain { margin: 10px 0 0; padding-left: 20px; }
 .targets td, .targets th { text-align: left; white-space: normal; } .targets .value { font-weight: 620; white-space: nowrap; }
-.targets .how { color: var(--soft); font-size: 14px; } .targets tbody th { font-weight: 550; }
+.targets td:nth-child(4) { white-space: nowrap; } .targets .how { color: var(--soft); font-size: 14px; } .targets tbody th { font-weight: 550; }
 .mark span { display: inline-block; border-radius: 20px; padding: 0 10px; font-size: 13px; line-height: 22px; white-space: nowrap;
   font-weight: 600; }
 html:not([data-lang=zh]) .mark [lang=zh], html[data-lang=zh] .mark [lang=en], .mark span:empty { display: none; }
@@ -81,6 +81,10 @@ i.second { background: var(--second); }
   .targets .value { order: 3; } .targets td:nth-child(4) { order: 4; text-align: right; color: var(--soft); font-size: 14px; }
   .targets .how { order: 5; grid-column: 1 / -1; }
   tbody th:first-child { min-width: 92px; } .memory .pair, .memory thead th:nth-child(2) { display: none; }
+  .compared { font-size: 13.5px; } .compared td, .compared th { padding-left: 8px; }
+  .compared th:first-child { padding-left: 0; } .compared tbody th:first-child { min-width: 74px; }
+  .compared thead th { white-space: normal; overflow-wrap: anywhere; }
+  .compared thead th:last-child, .settings thead th { overflow-wrap: normal; }
   .tools { width: 100%; } .settings td:last-child { min-width: 90px; }
 }
 @media print {

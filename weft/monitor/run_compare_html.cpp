@@ -41,7 +41,7 @@ std::string number_rows(const std::vector<ComparedNumber>& numbers) {
 }
 
 std::string table(std::string_view head, std::string_view rows) {
-  return cat("<div class=\"scroll\"><table>\n", head, "<tbody>\n", rows, "</tbody></table></div>");
+  return cat("<div class=\"scroll\"><table class=\"compared\">\n", head, "<tbody>\n", rows, "</tbody></table></div>");
 }
 
 std::string numbers_card(const RunComparison& it) {

@@ -95,10 +95,11 @@ std::string headline(const RunFiles& run, const RunSummary& summary, const Repor
   }
   if (data.final_held_out)
     out += big_number({"Held-out loss", "留出集损失"}, loss_text(*data.final_held_out), "text it never saw");
-  if (data.median_rate) {
+  const double rate = data.rate_is_samples ? summary.samples_per_s : summary.tokens_per_s;
+  if (is_drawable(rate)) {
     out += big_number(
         data.rate_is_samples ? Words{"Samples per second", "样本/秒"} : Words{"Tokens per second", "词元/秒"},
-        format_count(std::llround(*data.median_rate)), "median over the steps");
+        format_count(std::llround(rate)), "median over the steps");
   }
   if (is_drawable(summary.step_ms))
     out += big_number({"Time of a step", "每步时间"}, ms_text(summary.step_ms), "median");

@@ -155,15 +155,38 @@ std::string lone_dots(const std::vector<ChartPoint>& points, const Frame& frame,
   return out;
 }
 
-std::string end_mark(const std::vector<ChartPoint>& points, const Frame& frame) {
+const ChartPoint* last_drawable(const std::vector<ChartPoint>& points) {
   const auto last = std::find_if(points.rbegin(), points.rend(), [](const auto& p) { return is_drawable(p.y); });
-  if (last == points.rend()) return "";
-  const double x = frame.to_x(last->x), y = frame.to_y(last->y);
-  const std::string value = std::fabs(last->y) < 1000 ? loss_text(last->y) : format_count(std::llround(last->y));
+  return last == points.rend() ? nullptr : &*last;
+}
+
+bool has_end_mark(const ChartSeries& series) {
+  return (series.look == SeriesLook::kLine || series.look == SeriesLook::kOther) && last_drawable(series.points);
+}
+
+// How far a value moves so that it does not lie on that of another line which ends beside it.
+double end_shift(const Chart& chart, const ChartSeries& series, const Frame& frame) {
+  const ChartPoint& mine = *last_drawable(series.points);
+  for (const ChartSeries& other : chart.series) {
+    if (&other == &series || !has_end_mark(other)) continue;
+    const ChartPoint& its = *last_drawable(other.points);
+    const double apart = frame.to_y(mine.y) - frame.to_y(its.y);
+    if (std::fabs(apart) >= kLineHeight || std::fabs(frame.to_x(mine.x) - frame.to_x(its.x)) >= 56) continue;
+    const bool is_below = apart > 0 || (apart == 0 && series.look == SeriesLook::kOther);
+    return (is_below ? 1 : -1) * (kLineHeight - std::fabs(apart)) / 2;
+  }
+  return 0;
+}
+
+std::string end_mark(const Chart& chart, const ChartSeries& series, const Frame& frame) {
+  if (!has_end_mark(series)) return "";
+  const ChartPoint& last = *last_drawable(series.points);
+  const double x = frame.to_x(last.x), y = frame.to_y(last.y) + end_shift(chart, series, frame);
+  const std::string value = std::fabs(last.y) < 1000 ? loss_text(last.y) : format_count(std::llround(last.y));
   return text_at(x + 9, y + 4.5, "value", "start", value);
 }
 
-std::string draw_series(const ChartSeries& series, const Frame& frame) {
+std::string draw_series(const Chart& chart, const ChartSeries& series, const Frame& frame) {
   const auto points = thinned(series.points, static_cast<int>(frame.right - frame.left));
   const bool faint = series.look == SeriesLook::kFaint;
   std::string out = cat("<g class=\"", class_of(series.look), "\" fill=\"currentColor\" stroke=\"currentColor\"",
@@ -178,8 +201,7 @@ std::string draw_series(const ChartSeries& series, const Frame& frame) {
   } else {
     out += lone_dots(points, frame, "dot");
   }
-  if (series.look == SeriesLook::kLine || series.look == SeriesLook::kOther) out += end_mark(points, frame);
-  return out + "</g>\n";
+  return out + end_mark(chart, series, frame) + "</g>\n";
 }
 
 // A red notch on the base line for each x whose value was not a number; one per pixel at most.
@@ -262,11 +284,11 @@ std::string render_svg(const Chart& chart, ChartSize size) {
   }
   out += draw_axes(chart, frame, make_x_axis(x, frame.right - frame.left, chart.whole_x), y_axis);
   for (const auto& series : chart.series) {
-    if (series.look == SeriesLook::kFaint) out += draw_series(series, frame);
+    if (series.look == SeriesLook::kFaint) out += draw_series(chart, series, frame);
   }
   out += draw_references(chart, frame);
   for (const auto& series : chart.series) {
-    if (series.look != SeriesLook::kFaint) out += draw_series(series, frame);
+    if (series.look != SeriesLook::kFaint) out += draw_series(chart, series, frame);
   }
   if (chart.mark_gaps) out += draw_gaps(chart, frame);
   return out + "</svg>\n";
