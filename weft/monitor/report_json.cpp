@@ -22,14 +22,14 @@ const char* name_of(TargetMark mark) {
 }
 
 // On-disk: these words are read by programs.
-const char* name_of(RunState state) {
+const char* name_of(RunEnd state) {
   switch (state) {
-    case RunState::kFinished: return "finished";
-    case RunState::kStopped: return "stopped";
-    case RunState::kFailed: return "failed";
-    case RunState::kRunning: return "running";
-    case RunState::kLost: return "lost";
-    case RunState::kNotRecorded: return "unknown";
+    case RunEnd::kFinished: return "finished";
+    case RunEnd::kStopped: return "stopped";
+    case RunEnd::kFailed: return "failed";
+    case RunEnd::kRunning: return "running";
+    case RunEnd::kLost: return "lost";
+    case RunEnd::kNotRecorded: return "unknown";
   }
   return "unknown";
 }

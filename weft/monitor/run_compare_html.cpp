@@ -96,7 +96,7 @@ std::string target_cell(const TargetRow* row) {
 }
 
 std::string targets_card(const RunComparison& it) {
-  const auto state_cell = [](RunState state) { return cat("<td>", bilingual(words_of(state)), "</td>"); };
+  const auto state_cell = [](RunEnd state) { return cat("<td>", bilingual(words_of(state)), "</td>"); };
   std::string rows = cat("<tr><th scope=\"row\">", bilingual("the run", "运行"), "</th>",
                          state_cell(it.a_summary.state), state_cell(it.b_summary.state), "</tr>\n");
   for (const char* key : {"utilisation", "communication", "memory", "throughput", "mfu"}) {

@@ -166,9 +166,9 @@ TEST_F(RunFolder, ARunThatStandsStillIsLost) {
   put("metrics.jsonl",
       "{\"step\":1,\"step_ms\":100,\"unix_s\":1000}\n{\"step\":2,\"step_ms\":100,\"unix_s\":1000.1}\n");
   const RunFiles run = load();
-  EXPECT_EQ(summarize(run, 1010).state, RunState::kRunning);
-  EXPECT_EQ(summarize(run, 5000).state, RunState::kLost);
-  EXPECT_EQ(summarize(run).state, RunState::kRunning);
+  EXPECT_EQ(summarize(run, 1010).state, RunEnd::kRunning);
+  EXPECT_EQ(summarize(run, 5000).state, RunEnd::kLost);
+  EXPECT_EQ(summarize(run).state, RunEnd::kRunning);
   EXPECT_EQ(summarize(run, 5000).last_step, 2);
 }
 

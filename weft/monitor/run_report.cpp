@@ -53,18 +53,18 @@ Words where_it_stopped(const RunFiles& run, const RunSummary& summary) {
   const std::string still = short_duration_text(summary.stood_still_s);
   const std::string position = shown > 0 ? cat("after ", step) : cat("before ", step);
   switch (summary.state) {
-    case RunState::kFailed:
+    case RunEnd::kFailed:
       return {cat("The run failed ", position, "; its error is the last thing in the log."),
               cat("运行在", step_zh, shown > 0 ? "之后" : "之前", "失败；错误见日志末尾。")};
-    case RunState::kLost:
+    case RunEnd::kLost:
       return {cat("The run was lost ", position, ": nothing was written for ", still,
                   ". It crashed, was killed, or hangs."),
               cat("运行在", step_zh, shown > 0 ? "之后" : "之前", "中断：已有 ", still,
                   " 没有写入。它崩溃、被杀死或挂起。")};
-    case RunState::kStopped:
+    case RunEnd::kStopped:
       return {cat("The run was stopped ", position, "; what it had done was kept."),
               cat("运行在", step_zh, "之后被停止。")};
-    case RunState::kRunning:
+    case RunEnd::kRunning:
       return {
           cat("The run's end is not recorded: it was at ", step, " when this report was made, or was killed there."),
           cat("运行的结束没有记录：生成报告时位于", step_zh, "，或在那里被杀死。")};
@@ -110,7 +110,7 @@ std::string headline(const RunFiles& run, const RunSummary& summary, const Repor
 
 std::string subtitle(const RunFiles& run, const RunSummary& summary) {
   const Words state = words_of(summary.state);
-  const bool bad = summary.state == RunState::kFailed || summary.state == RunState::kLost;
+  const bool bad = summary.state == RunEnd::kFailed || summary.state == RunEnd::kLost;
   std::string out =
       cat("<p class=\"subtitle\"><span class=\"state ", bad ? "missed" : "plain", "\">", bilingual(state), "</span>");
   if (run.result && run.result->params > 0) {
@@ -148,10 +148,10 @@ std::string targets_section(const RunSummary& summary) {
 }
 
 std::string end_section(const RunFiles& run, const RunSummary& summary) {
-  if (summary.state == RunState::kFinished) return "";
-  const bool bad = summary.state == RunState::kFailed || summary.state == RunState::kLost;
+  if (summary.state == RunEnd::kFinished) return "";
+  const bool bad = summary.state == RunEnd::kFailed || summary.state == RunEnd::kLost;
   std::string body = cat("<p>", bilingual(where_it_stopped(run, summary)), "</p>\n");
-  if (summary.state != RunState::kNotRecorded) body += cat("<p>", bilingual(next_words(run)), "</p>\n");
+  if (summary.state != RunEnd::kNotRecorded) body += cat("<p>", bilingual(next_words(run)), "</p>\n");
   return card(bad ? Words{"Where it stopped", "停止的位置"} : Words{"How it ended", "如何结束"}, body + log_html(run),
               bad ? "problem" : "");
 }

@@ -78,14 +78,14 @@ bool stands_still(const RunSummary& summary) {
   return summary.stood_still_s > patience_s;
 }
 
-RunState state_of(const RunFiles& run, const RunSummary& summary) {
-  if (!run.result) return RunState::kNotRecorded;
+RunEnd state_of(const RunFiles& run, const RunSummary& summary) {
+  if (!run.result) return RunEnd::kNotRecorded;
   const std::string& status = run.result->status;
-  if (status == "finished") return RunState::kFinished;
-  if (status == "stopped") return RunState::kStopped;
-  if (status == "failed") return RunState::kFailed;
-  if (status != "running") return RunState::kNotRecorded;
-  return stands_still(summary) ? RunState::kLost : RunState::kRunning;
+  if (status == "finished") return RunEnd::kFinished;
+  if (status == "stopped") return RunEnd::kStopped;
+  if (status == "failed") return RunEnd::kFailed;
+  if (status != "running") return RunEnd::kNotRecorded;
+  return stands_still(summary) ? RunEnd::kLost : RunEnd::kRunning;
 }
 
 bool uses_device(const RunFiles& run) {
@@ -140,14 +140,14 @@ const Words& words_of(StepPart part) {
   return kWords[static_cast<size_t>(part)];
 }
 
-Words words_of(RunState state) {
+Words words_of(RunEnd state) {
   switch (state) {
-    case RunState::kFinished: return {"finished", "已完成"};
-    case RunState::kStopped: return {"stopped", "被停止"};
-    case RunState::kFailed: return {"failed", "失败"};
-    case RunState::kRunning: return {"running", "运行中"};
-    case RunState::kLost: return {"lost", "中断"};
-    case RunState::kNotRecorded: return {"end not known", "结局未知"};
+    case RunEnd::kFinished: return {"finished", "已完成"};
+    case RunEnd::kStopped: return {"stopped", "被停止"};
+    case RunEnd::kFailed: return {"failed", "失败"};
+    case RunEnd::kRunning: return {"running", "运行中"};
+    case RunEnd::kLost: return {"lost", "中断"};
+    case RunEnd::kNotRecorded: return {"end not known", "结局未知"};
   }
   return {};
 }

@@ -29,7 +29,7 @@ const Words& words_of(StepPart part);
 // after it. Nothing where no part is known.
 std::optional<PartTimes> parts_of(const RunRow& row);
 
-enum class RunState {
+enum class RunEnd {
   kFinished,
   kStopped,  // by a signal
   kFailed,
@@ -37,7 +37,7 @@ enum class RunState {
   kLost,         // says that it runs, and has stood still far longer than its steps take
   kNotRecorded,  // no result.json
 };
-Words words_of(RunState state);
+Words words_of(RunEnd state);
 
 enum class TargetMark { kMet, kMissed, kNotKnown, kNone };
 
@@ -62,7 +62,7 @@ struct Overlap {
 };
 
 struct RunSummary {
-  RunState state = RunState::kNotRecorded;
+  RunEnd state = RunEnd::kNotRecorded;
   std::optional<int64_t> last_step = {};
   double stood_still_s = kUnknown;  // since the last step, where it was asked at which time it is
   double step_ms = kUnknown, tokens_per_s = kUnknown, samples_per_s = kUnknown,
