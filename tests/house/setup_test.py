@@ -104,4 +104,4 @@ def test_a_libtorch_that_is_none_is_refused(place):
 def has_everything() -> bool:
     import importlib.util
 
-    return all(importlib.util.find_spec(name) for name in ("torch", "pytest", "safetensors", "numpy"))
+    return all(importlib.util.find_spec(name) for name in ("torch", "pytest", "safetensors", "numpy", "prometheus_client"))

@@ -33,7 +33,8 @@ class Browser:
         self._session = self._send("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)  # a window that nobody looks at gets no focus events
+        self.set_dark(dark)
         self.resize(width, height)
 
     def _start(self) -> None:
@@ -106,8 +107,9 @@ class Browser:
     def call(self, method: str, wait_for: str | None = None, **params) -> dict:
         return self._send(method, params, wait_for, sessionId=self._session)
 
-    def open(self, path: pathlib.Path) -> None:
-        self.call("Page.navigate", wait_for="Page.loadEventFired", url=path.resolve().as_uri())
+    def open(self, where: pathlib.Path | str) -> None:
+        """A file, or an address."""
+        self.call("Page.navigate", wait_for="Page.loadEventFired", url=where if isinstance(where, str) else where.resolve().as_uri())
         self.settle()
 
     def settle(self) -> None:
@@ -115,6 +117,18 @@ class Browser:
 
     def resize(self, width: int, height: int) -> None:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+
+    def set_dark(self, dark: bool) -> None:
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
+    def wait_for(self, expression: str, deadline_s: float = DEADLINE_S):
+        """Its first true value."""
+        end = time.monotonic() + deadline_s
+        while time.monotonic() < end:
+            if value := self.js(expression):
+                return value
+            time.sleep(0.05)
+        raise AssertionError(f"never true: {expression}\n{self.js('document.body.innerText')[:2000]}\n{self.problems}")
 
     def js(self, expression: str):
         done = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
@@ -125,7 +139,7 @@ class Browser:
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def key(self, key: str) -> None:
-        text = {"text": key} if len(key) == 1 else {}
+        text = {"text": key} if len(key) == 1 else {"windowsVirtualKeyCode": 9} if key == "Tab" else {}
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, **(text if kind == "keyDown" else {}))
 

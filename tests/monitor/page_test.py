@@ -1,0 +1,192 @@
+"""The live page in a real browser: no complaint on its console, live, on a phone, in the dark, with many ranks and many steps."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import re
+import sys
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from browser import Browser, find_browser  # noqa: E402
+from fake_run import FakeRun  # noqa: E402
+from live_helpers import wait_until, watching  # noqa: E402
+
+pytestmark = pytest.mark.skipif(find_browser() is None, reason="no chromium to open the page with: apt-get install chromium")
+
+CHARTS = "document.querySelectorAll('.uplot').length"
+NO_SIDEWAYS_SCROLL = "document.documentElement.scrollWidth <= innerWidth"
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with Browser() as page:
+        yield page
+
+
+@pytest.fixture
+def page(chromium):
+    """A tab as it comes; whatever a test does, its console must stay empty."""
+    chromium.open("about:blank")
+    chromium.problems.clear()
+    chromium.resize(1240, 900)
+    chromium.set_dark(False)
+    yield chromium
+    chromium.open("about:blank")
+    assert chromium.problems == []
+
+
+def new_run(folder: pathlib.Path, steps: int = 300, **options) -> FakeRun:
+    return FakeRun(folder, start_s=time.time() - steps * 0.2, **options).write_all(steps)
+
+
+@contextlib.contextmanager
+def shown(page, build_dir: pathlib.Path, run: FakeRun, *flags: str):
+    """The run's page; it is left before its server ends, which the browser would complain about."""
+    with watching(build_dir, run.folder, *flags) as server:
+        page.open(server.url)
+        yield server
+        page.open("about:blank")
+
+
+def last_point(page) -> str:
+    """What the keyboard reads off the end of the first curve; a figure that is drawn anew has lost the focus."""
+    page.js("document.querySelector('.plot')?.focus()")
+    page.key("End")
+    return page.js("document.querySelector('figure output')?.innerText || ''")
+
+
+def text_of(page, selector: str) -> str:
+    return page.js(f"document.querySelector({selector!r}).innerText")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_it_shows_the_run(page, build_dir, tmp_path, dark):
+    run = new_run(tmp_path / "demo", ranks=8, slow=5, gpu=True)
+    page.set_dark(dark)
+    with shown(page, build_dir, run):
+        page.wait_for(f"{CHARTS} >= 6")
+        assert text_of(page, "h1") == "demo" and text_of(page, "#status") == "running"
+        assert "300" in text_of(page, "#figures") and "not a number" not in page.js("document.body.innerText")
+        assert page.js("[...document.querySelectorAll('.verdict')].map(v => v.className.split(' ').pop())") == ["good", "good", "good"]
+        assert "Rank 5 is 12.5 % slower" in text_of(page, "#warnings")
+        assert page.js("document.querySelector('#tiles .slow b').innerText") == "rank 5"
+        assert page.js("document.querySelectorAll('#log .warning').length") == 1
+        paper = page.js("getComputedStyle(document.body).backgroundColor")
+        assert paper == ("rgb(19, 22, 25)" if dark else "rgb(250, 249, 246)")
+        # The curves take the scheme's colours too, and follow a change of it.
+        drawn = "document.querySelector('.uplot canvas').toDataURL()"
+        before = page.js(drawn)
+        page.set_dark(not dark)
+        page.wait_for(f"{drawn} !== {before!r}")
+        assert page.js(NO_SIDEWAYS_SCROLL)
+
+
+def test_it_goes_on_with_the_run(page, build_dir, tmp_path):
+    run = new_run(tmp_path / "demo", steps=40)
+    with shown(page, build_dir, run):
+        page.wait_for(f"{CHARTS} >= 4 && document.querySelector('#figures dd').firstChild.data === '40'")
+        before = page.js("document.querySelector('.uplot canvas').toDataURL()")
+        run.add_rows(5)
+        page.wait_for("document.querySelector('#figures dd').firstChild.data === '45'")
+        page.wait_for(f"document.querySelector('.uplot canvas').toDataURL() !== {before!r}")
+        run.log("[weft rank 0] [WARN] <img src=x onerror=alert(1)> careful")
+        page.wait_for("document.querySelector('#log .warning')?.innerText.includes('<img src=x')")
+        assert page.js("document.querySelectorAll('img').length") == 0, "text of the run is never markup"
+        run.result("finished")
+        page.wait_for("document.querySelector('#status').innerText === 'finished'")
+        (run.folder / "report.html").write_text("<p>r</p>")
+        page.wait_for("!document.querySelector('#report').hidden")
+
+
+def test_a_resumed_run_is_drawn_anew(page, build_dir, tmp_path):
+    run = new_run(tmp_path / "demo", steps=200)
+    with shown(page, build_dir, run):
+        page.wait_for(f"{CHARTS} >= 4")
+        wait_until(lambda: last_point(page).startswith("Step 200:"))
+        (run.folder / "metrics.jsonl").write_text("")
+        run.step = 0
+        run.add_rows(20)
+        wait_until(lambda: last_point(page).startswith("Step 20:"))
+
+
+def test_a_phone_needs_no_sideways_scroll(page, build_dir, tmp_path):
+    run = new_run(tmp_path / ("a_long_name_" * 8), ranks=64, slow=17)
+    run.log("x" * 500)
+    page.resize(360, 740)
+    with shown(page, build_dir, run):
+        page.wait_for(f"{CHARTS} >= 4 && document.querySelectorAll('#tiles li').length === 64")
+        assert page.js(NO_SIDEWAYS_SCROLL), page.js("document.documentElement.scrollWidth")
+
+
+def test_sixty_four_ranks_in_one_view(page, build_dir, tmp_path):
+    run = new_run(tmp_path / "demo", ranks=64, slow=17)
+    run.write_ranks(missing=(40,))
+    with shown(page, build_dir, run):
+        page.wait_for("document.querySelectorAll('#tiles li').length === 64")
+        assert page.js("document.querySelector('#ranks').offsetHeight") < 700
+        assert page.js("document.querySelectorAll('#tiles .silent').length") == 1
+        page.js("document.querySelectorAll('#tiles li')[17].focus()")
+        assert "Rank 17 on node-c: 12.5 % slower in backward (blocks.3)" in text_of(page, "#rank-detail")
+        page.key("Tab")
+        assert text_of(page, "#rank-detail").startswith("Rank 18")
+
+
+def test_a_hundred_thousand_steps(page, build_dir, tmp_path):
+    run = new_run(tmp_path / "demo", steps=100_000)
+    with shown(page, build_dir, run):
+        page.wait_for(f"{CHARTS} >= 4")
+        assert "lowest to highest" in text_of(page, "#charts")
+        wait_until(lambda: re.match(r"Steps [\d,]+.100,000: highest", last_point(page)))
+        run.start_s = time.time() - 100_001 * run.step_s
+        run.add_rows(1)
+        page.wait_for("document.querySelector('#figures dd').firstChild.data === '100,001'")
+
+
+def test_a_run_that_has_not_begun(page, build_dir, tmp_path):
+    run = FakeRun(tmp_path / "demo")
+    run.result()
+    with shown(page, build_dir, run):
+        page.wait_for("document.querySelector('#note').innerText.includes('no step has ended yet')")
+        run.add_rows(1)
+        page.wait_for(f"{CHARTS} >= 4")
+
+
+def test_a_lost_connection_is_said_and_found_again(page, build_dir, tmp_path):
+    run = new_run(tmp_path / "demo", steps=30)
+    with watching(build_dir, run.folder) as server:
+        page.open(server.url)
+        page.wait_for(f"{CHARTS} >= 4")
+        assert page.js("document.querySelector('#lost').hidden")
+    page.wait_for("!document.querySelector('#lost').hidden")
+    run.add_rows(1)
+    with watching(build_dir, run.folder, "--port", str(server.port)):
+        page.wait_for("document.querySelector('#lost').hidden && document.querySelector('#figures dd').firstChild.data === '31'")
+        page.open("about:blank")
+    # While nobody answers the browser itself says so on the console; the page cannot keep it from that.
+    page.problems[:] = [text for text in page.problems if "ERR_" not in text]
+
+
+def test_a_token_goes_into_a_cookie(page, build_dir, tmp_path):
+    run = new_run(tmp_path / "demo", steps=30)
+    with shown(page, build_dir, run, "--token", "abc") as server:
+        page.wait_for(f"{CHARTS} >= 4")
+        assert page.js("location.href") == f"http://127.0.0.1:{server.port}/"
+        page.call("Page.reload")
+        page.wait_for(f"document.readyState === 'complete' && {CHARTS} >= 4")
+
+
+def test_the_keyboard_reaches_everything(page, build_dir, tmp_path):
+    run = new_run(tmp_path / "demo", ranks=2)
+    with shown(page, build_dir, run):
+        page.wait_for(f"{CHARTS} >= 4")
+        seen = set()
+        for _ in range(30):
+            page.key("Tab")
+            seen.add(page.js("document.activeElement.className || document.activeElement.id || document.activeElement.tagName"))
+        assert {"plot", "log", "A"} <= seen and seen & {"good", "waiting", "slow"}, seen
+        for chart in page.js("[...document.querySelectorAll('.plot')].map(p => p.getAttribute('aria-label'))"):
+            assert "now" in chart and "unknown" not in chart
