@@ -103,6 +103,7 @@ ROUTES = {
     ("doctor/probes", "doctor/rules"): Route(Port(LEFT), Port(RIGHT)),
     ("doctor/probes", "checkpoint"): Route(Port(BOTTOM, 20), Port(TOP_SIDE, 20)),
     ("doctor/probes", "offload"): Route(Port(BOTTOM, -50), Port(TOP_SIDE, 50), gap_below(5)),
+    ("engine", "monitor/live"): Route(Port(LEFT), Port(RIGHT)),
     ("engine", "sim"): Route(Port(LEFT), Port(TOP_SIDE, 44)),
     ("engine", "launcher"): Route(Port(LEFT, -18), Port(RIGHT, -18), COLUMN_X["B"] - 36),
     ("engine", "data"): Route(Port(LEFT, 18), Port(LEFT, -12), COLUMN_X["C"] - 16),
