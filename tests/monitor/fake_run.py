@@ -39,7 +39,7 @@ class FakeRun:
     def result(self, status: str = "running", **more) -> None:
         device = "cuda" if self.gpu else "cpu"
         self.publish("result.json", {"schema": 1, "name": self.folder.name, "status": status, "device": device, "data": "corpus", "params": 124_000_000,
-                                     "world": self.ranks, "stage": 2, "tokens_per_step": 8192, "step_ms": {"median": 1}, "loss": []} | more)
+                                     "world": self.ranks, "stage": 2, "tokens_per_step": 8192, "device_memory_bytes": 80 * GIB, "host_memory_bytes": 64 * GIB, "threads": 1, "step_ms": {"median": 1}, "loss": []} | more)
 
     def row(self, step: int, **changes) -> dict:
         noise = self.random.gauss
@@ -72,7 +72,7 @@ class FakeRun:
                "backward_ms": step_ms * 0.5, "optimizer_ms": step_ms * 0.1, "exposed_comm_ms": wait, "checkpoint_ms": 0, "busy_ms": step_ms - wait,
                "rss_bytes": 3 * GIB, "cpu_percent": 99.0}
         if self.gpu:
-            out |= {"device_bytes": 41 * GIB, "device_reserved_bytes": 47.5 * GIB, "device_total_bytes": 80 * GIB, "gpu_percent": 92.0}
+            out |= {"device_bytes": 41 * GIB, "device_reserved_bytes": 47.5 * GIB, "gpu_percent": 92.0}
         return out
 
     def write_ranks(self, missing: tuple[int, ...] = (), **changes) -> None:

@@ -1,7 +1,26 @@
 // Which charts there are, and drawing them with uPlot.
 
 const PARTS = [['data_ms', 'data', '--c3'], ['forward_ms', 'forward', '--c2'], ['backward_ms', 'backward', '--c1'],
-  ['optimizer_ms', 'optimizer', '--c4'], ['checkpoint_ms', 'saving', '--c5'], ['other_ms', 'other', '--c6']];
+  ['exposed_comm_ms', 'waiting', '--c5'], ['optimizer_ms', 'optimizer', '--c4'], ['checkpoint_ms', 'saving', '--c7'], ['other_ms', 'other', '--c6']];
+
+// As the report has it: waits lie inside the other parts and are taken out of them, first of what is in no part, which is where
+// the engine waits for gradients; a save inside the step is in no other part.
+const partsOf = () => {
+  const out = {};
+  for (const [c] of PARTS) if (column(c)) out[c] = [...column(c)];
+  if (!out.forward_ms || !out.backward_ms) return {};
+  const take = (from, i, most) => {
+    const taken = Math.min(most, (out[from] && out[from][i]) || 0);
+    if (taken > 0) out[from][i] -= taken;
+    return taken;
+  };
+  curves.step.forEach((_, i) => {
+    let wait = (out.exposed_comm_ms && out.exposed_comm_ms[i]) || 0;
+    for (const from of ['other_ms', 'backward_ms', 'forward_ms', 'optimizer_ms']) wait -= take(from, i, wait);
+    take('other_ms', i, (out.checkpoint_ms && out.checkpoint_ms[i]) || 0);
+  });
+  return out;
+};
 
 // Each gives lines {name, values, colour, width, fill, band} or nothing while the run records no such thing.
 const noisy = (name, values, low, high) => {
@@ -40,10 +59,10 @@ const CHARTS = [
     } },
   { id: 'parts', title: 'Where a step goes', format: ms, axis: tickMs, fromZero: true, stacked: true,
     lines: () => {
-      const present = PARTS.filter(([c]) => column(c) && column(c).some(v => v > 0));
+      const parts = partsOf(), present = PARTS.filter(([c]) => parts[c] && parts[c].some(v => v > 0));
       let sum = curves.step.map(() => 0);
       const lines = present.map(([c, name, colour]) => {
-        const values = column(c);
+        const values = parts[c];
         sum = sum.map((s, i) => s + (values[i] || 0));
         return { name, values: sum, own: values, colour, width: 1, fill: true };
       });
@@ -52,10 +71,9 @@ const CHARTS = [
   { id: 'comm', title: 'Waiting for communication', format: v => `${fixed(v, 1)} %`, axis: v => `${tick(v)} %`, fromZero: true,
     target: 20, unit: 'of computing',
     lines: () => {
-      const wait = column('exposed_comm_ms'), step = column('step_ms');
-      if (!wait || !step) return null;
-      const idle = sumOf(['exposed_comm_ms', 'data_ms', 'checkpoint_ms']);
-      return noisy('share', ratio(wait, step.map((v, i) => v === null ? null : Math.max(v - idle[i], v * .01)), 100));
+      const parts = partsOf(), wait = parts.exposed_comm_ms;
+      if (!wait) return null;
+      return noisy('share', ratio(wait, wait.map((_, i) => ['forward_ms', 'backward_ms', 'optimizer_ms'].reduce((sum, c) => sum + ((parts[c] && parts[c][i]) || 0), 0)), 100));
     } },
   { id: 'memory', title: 'Memory of rank 0', format: bytes, axis: tickBytes, fromZero: true, binary: true,
     lines: () => {

@@ -77,7 +77,3 @@ const rangeOf = (lists, fromZero) => {
   return [fromZero && low === 0 ? 0 : low - pad, high + pad];
 };
 const ratio = (a, b, scale) => a && b ? a.map((v, i) => v === null || !b[i] ? null : scale * v / b[i]) : null;
-const sumOf = names => {
-  const lists = names.map(n => column(n)).filter(Boolean);
-  return lists.length ? curves.step.map((_, i) => lists.reduce((s, l) => s + (l[i] || 0), 0)) : null;
-};

@@ -45,7 +45,7 @@ const showFigures = () => {
   if ('loss' in l) boxes.push(figure('Loss', known(l.loss) ? loss(l.loss) : 'NaN', known(l.lr) ? `learning rate ${Number(l.lr.toPrecision(3))}` : ''));
   if (known(l.tokens_per_s)) boxes.push(figure('Tokens per second', count(l.tokens_per_s), known(l.samples_per_s) ? `${count(l.samples_per_s)} samples/s` : ''));
   else if (known(l.samples_per_s)) boxes.push(figure('Samples per second', count(l.samples_per_s)));
-  if (known(l.step_ms)) boxes.push(figure('Step time', ms(l.step_ms), known(l.step_ms_max) ? `slowest rank ${ms(l.step_ms_max)}` : ''));
+  if (known(l.step_ms)) boxes.push(figure('Step time', ms(l.step_ms), known(l.step_ms_max) ? `slowest rank busy ${ms(l.step_ms_max)}` : ''));
   if (known(l.mfu)) boxes.push(figure('Of peak (MFU)', percent(l.mfu), known(l.flops_per_s) ? `${count(l.flops_per_s).replace('B', 'G').replace(/([A-Z]?)$/, ' $1')}FLOP/s` : ''));
   else if (known(l.grad_norm)) boxes.push(figure('Gradient norm', loss(l.grad_norm)));
   const memory = known(l.device_bytes) && l.device_bytes > 0 ? l.device_bytes : l.rss_bytes;
@@ -66,8 +66,8 @@ const verdictTile = v => {
   return tile;
 };
 const showWarnings = () => {
-  const words = state.slow.map(s => `Rank ${s.rank} is ${known(s.percent) ? `${fixed(s.percent, 1)} % ` : ''}slower than the others` +
-    (s.phase ? ` in ${s.phase}` : '') + (s.where ? ` at ${s.where}` : '') + (known(s.ms) ? ` (${ms(s.ms)} a step)` : '') +
+  const words = state.slow.map(s => `${s.rank < 0 ? 'The link between ranks' : `Rank ${s.rank}`} is ${known(s.percent) ? `${fixed(s.percent, 1)} % ` : ''}slower than ${s.rank < 0 ? 'it was' : 'the others'}` +
+    (s.phase && s.rank >= 0 ? ` in ${s.phase}` : '') + (s.where ? ` at ${s.where}` : '') + (known(s.ms) ? ` (${ms(s.ms)} a step)` : '') +
     (known(s.since_step) ? `, since step ${whole(s.since_step)}` : '') + '.');
   const missing = state.ranks.filter(r => r.health === 'silent').length;
   if (missing && state.status === 'running') words.push(`${missing} of ${state.world} ranks ${missing === 1 ? 'is' : 'are'} silent.`);

@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kDrawS = 1, kSayS = 5;
 
-bool has_ended(const RunState& state) {
+bool has_ended(const LiveState& state) {
   return state.status == "finished" || state.status == "stopped" || state.status == "failed";
 }
 
@@ -31,7 +31,7 @@ bool say(const std::string& line) {
   return std::fprintf(stdout, "%s\n", line.c_str()) >= 0 && std::fflush(stdout) == 0;
 }
 
-void show_once(const RunState& state) {
+void show_once(const LiveState& state) {
   constexpr int kAllRows = 10000;
   for (const auto& line : top_lines(state, detect_terminal(STDOUT_FILENO), kAllRows)) std::printf("%s\n", line.c_str());
 }
@@ -39,8 +39,8 @@ void show_once(const RunState& state) {
 // A server may be away for a moment: that is shown, and asked again. The first answer must come.
 class PatientSource {
  public:
-  PatientSource(StateSource& source, RunState first) : source_(source), last_(std::move(first)) {}
-  const RunState& read() {
+  PatientSource(StateSource& source, LiveState first) : source_(source), last_(std::move(first)) {}
+  const LiveState& read() {
     try {
       last_ = source_.read();
     } catch (const Error& error) {
@@ -51,7 +51,7 @@ class PatientSource {
 
  private:
   StateSource& source_;
-  RunState last_;
+  LiveState last_;
 };
 
 int draw_until_left(PatientSource& source) {
@@ -68,7 +68,7 @@ int draw_until_left(PatientSource& source) {
 int say_until_ended(PatientSource& source, bool json) {
   std::string said;
   for (;;) {
-    const RunState& state = source.read();
+    const LiveState& state = source.read();
     const std::string line = json ? state_json(state) : top_sentence(state);
     const std::string key = json ? cat(state.version, " ", state.stalled) : line;
     if (key != said && !say(line)) return 1;
@@ -82,7 +82,7 @@ int say_until_ended(PatientSource& source, bool json) {
 
 int show_top(StateSource& source, const TopOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);  // a server that leaves, or the reader of our pipe, shows as an error of the write
-  RunState first = source.read();
+  LiveState first = source.read();
   if (options.once) {
     if (options.json)
       std::printf("%s\n", state_json(first).c_str());

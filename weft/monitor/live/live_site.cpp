@@ -204,7 +204,7 @@ void LiveSite::send_events(HttpStream& stream) {
     std::string news;
     {
       const std::lock_guard lock(mutex_);
-      const RunState& state = fresh_view().state();
+      const LiveState& state = fresh_view().state();
       if (state.version != seen) news = cat("event: state\ndata: ", state_json(state), "\n\n");
       seen = state.version;
     }

@@ -109,7 +109,7 @@ constexpr NumberRow kRankRows[] = {
     {"weft_rank_gpu_ratio", "gauge", "gpu_percent", 1e-2, "Share of time in which the GPU worked."},
 };
 
-void add_status(std::string& out, const RunState& state) {
+void add_status(std::string& out, const LiveState& state) {
   Labels info;
   info.add("run", state.name).add("status", state.status);
   for (const auto& [name, text] : state.words) info.add(name, text);
@@ -128,7 +128,7 @@ void add_status(std::string& out, const RunState& state) {
       .add(static_cast<double>(state.num_bad_losses));
 }
 
-void add_run(std::string& out, const RunState& state) {
+void add_run(std::string& out, const LiveState& state) {
   for (const auto& row : kRunRows)
     Family(out, row.metric, row.type, row.help).add(state.latest.get(row.field), row.scale);
   Family parts(out, "weft_step_part_seconds", "gauge",
@@ -140,7 +140,7 @@ void add_run(std::string& out, const RunState& state) {
 
 Labels labels_of(const RankState& rank) { return Labels().add("rank", cat(rank.rank)).add("host", rank.host); }
 
-void add_ranks(std::string& out, const RunState& state) {
+void add_ranks(std::string& out, const LiveState& state) {
   for (const auto& row : kRankRows) {
     Family family(out, row.metric, row.type, row.help);
     for (const auto& rank : state.ranks) family.add(rank.numbers.get(row.field), row.scale, labels_of(rank));
@@ -161,7 +161,7 @@ void add_ranks(std::string& out, const RunState& state) {
 
 }  // namespace
 
-std::string prometheus_text(const RunState& state) {
+std::string prometheus_text(const LiveState& state) {
   std::string out;
   add_status(out, state);
   add_run(out, state);

@@ -1,4 +1,4 @@
-// A RunState in the text format of Prometheus (exposition format 0.0.4): what a scraper gets from /metrics.
+// A LiveState in the text format of Prometheus (exposition format 0.0.4): what a scraper gets from /metrics.
 //
 // Units are Prometheus's own: seconds, bytes, shares of 1. A value that the run does not record has no line; a loss
 // that is not a number is NaN. Pure function, any thread, no failure.
@@ -10,6 +10,6 @@
 
 namespace weft {
 
-std::string prometheus_text(const RunState& state);
+std::string prometheus_text(const LiveState& state);
 
 }  // namespace weft

@@ -9,8 +9,8 @@
 namespace weft {
 namespace {
 
-RunState sample() {
-  RunState state{.name = "my \"run\"\\\n", .status = "running", .step = 12};
+LiveState sample() {
+  LiveState state{.name = "my \"run\"\\\n", .status = "running", .step = 12};
   state.latest.set("loss", std::nan(""));
   state.latest.set("step_ms", 250);
   state.latest.set("forward_ms", 100);

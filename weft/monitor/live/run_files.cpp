@@ -72,7 +72,6 @@ std::vector<Made> list_of(const json& object, const char* name, Make make) {
   for (const auto& entry : *found) {
     if (!entry.is_object()) continue;
     out.push_back(make(entry));
-    if (out.back().rank < 0) out.pop_back();
   }
   return out;
 }
@@ -87,7 +86,7 @@ std::optional<MetricsRow> parse_row(const std::string& line) {
   return MetricsRow{.step = *step, .numbers = numbers_of(object)};
 }
 
-std::string take_result(const std::string& text, RunState& state) {
+std::string take_result(const std::string& text, LiveState& state) {
   const json object = parse(text);
   if (!object.is_object()) {
     if (state.status == "waiting") state.status = "unknown";
@@ -105,7 +104,7 @@ std::string take_result(const std::string& text, RunState& state) {
   return wrong_schema("result.json", object);
 }
 
-std::string take_ranks(const std::string& text, RunState& state, double& unix_s) {
+std::string take_ranks(const std::string& text, LiveState& state, double& unix_s) {
   const json object = parse(text);
   if (!object.is_object()) {
     if (text.empty()) {
@@ -115,6 +114,7 @@ std::string take_ranks(const std::string& text, RunState& state, double& unix_s)
     return text.empty() ? "" : "ranks.json: not a JSON object";
   }
   state.ranks = list_of<RankState>(object, "ranks", rank_of);
+  std::erase_if(state.ranks, [](const RankState& rank) { return rank.rank < 0; });
   std::ranges::stable_sort(state.ranks, {}, &RankState::rank);
   // Whoever counts ranks, or keys by them, relies on each being there once.
   const auto twice = std::ranges::unique(state.ranks, {}, &RankState::rank);
@@ -130,7 +130,7 @@ std::string take_ranks(const std::string& text, RunState& state, double& unix_s)
   return wrong_schema("ranks.json", object);
 }
 
-bool differs(const RunState& before, const RunState& after) {
+bool differs(const LiveState& before, const LiveState& after) {
   const auto same = [](const NamedNumbers& a, const NamedNumbers& b) {
     return std::ranges::equal(a.all(), b.all(), [](const auto& x, const auto& y) {
       return x.first == y.first && (x.second == y.second || (std::isnan(x.second) && std::isnan(y.second)));

@@ -1,12 +1,14 @@
 // The files of a run folder, one function each, and what follows from them. For run_view.cpp. Pure functions.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "weft/monitor/live/run_state.h"
 #include "weft/monitor/live/run_view.h"
+#include "weft/monitor/run_summary.h"
 
 namespace weft::detail {
 
@@ -19,14 +21,17 @@ std::optional<MetricsRow> parse_row(const std::string& line);
 
 // Put what the text says into `state`; the answer is empty, or what is wrong with the text. Text that cannot be read
 // leaves what was known before.
-std::string take_result(const std::string& text, RunState& state);
-std::string take_ranks(const std::string& text, RunState& state, double& unix_s);
+std::string take_result(const std::string& text, LiveState& state);
+std::string take_ranks(const std::string& text, LiveState& state, double& unix_s);
+
+// The parts of a step by the report's arithmetic; value_of gives what is known of a field of metrics.jsonl.
+std::optional<PartTimes> parts_from(const std::function<std::optional<double>(std::string_view)>& value_of);
 
 // Sets each rank's health; ranks_unix_s: when ranks.json was written, 0 when not known.
-void judge_ranks(RunState& state, double ranks_unix_s);
-std::vector<Verdict> judge(const RunState& state, const HostFacts& host);
+void judge_ranks(LiveState& state, double ranks_unix_s);
+std::vector<Verdict> judge(const LiveState& state, const HostFacts& host);
 
 // Whether a reader who has seen `before` has to be told, the passing of time apart.
-bool differs(const RunState& before, const RunState& after);
+bool differs(const LiveState& before, const LiveState& after);
 
 }  // namespace weft::detail

@@ -1,17 +1,16 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "weft/base/text.h"
+#include "weft/base/units.h"
 #include "weft/monitor/live/run_files_impl.h"
 #include "weft/monitor/numbers.h"
+#include "weft/monitor/run_summary.h"
 
 namespace weft::detail {
 namespace {
 
-// Targets of docs/watching.md.
-constexpr double kUtilisation = 0.85, kCommunication = 0.20, kMemory = 0.80;
 // A rank that waits for more than this share of its step would gain from better balance or overlap.
 constexpr double kWaitingShare = 0.25;
 // ranks.json comes about once a second, or once a step where steps are longer.
@@ -23,7 +22,7 @@ std::optional<double> finite(std::optional<double> value) {
 std::optional<double> number(const NamedNumbers& numbers, std::string_view name) { return finite(numbers.get(name)); }
 
 // Of all ranks that say it, else what the last row says.
-std::optional<double> mean_over_ranks(const RunState& state, std::string_view name) {
+std::optional<double> mean_over_ranks(const LiveState& state, std::string_view name) {
   double sum = 0;
   int64_t count = 0;
   for (const auto& rank : state.ranks) {
@@ -35,79 +34,91 @@ std::optional<double> mean_over_ranks(const RunState& state, std::string_view na
   return count > 0 ? std::optional(sum / static_cast<double>(count)) : number(state.latest, name);
 }
 
-struct StepShare {
-  std::optional<double> step_ms, wait_ms, busy_ms;
+// The report's own arithmetic, over the means of the ranks: the page and the report must not disagree about a run.
+struct StepShares {
+  double compute_ms = 0, wait_ms = 0, all_ms = 0;
 };
-
-StepShare step_share(const RunState& state) {
-  StepShare out{.step_ms = mean_over_ranks(state, "step_ms"),
-                .wait_ms = mean_over_ranks(state, "exposed_comm_ms"),
-                .busy_ms = {}};
-  if (!out.step_ms || *out.step_ms <= 0) return {};
-  const double idle_ms = out.wait_ms.value_or(0) + mean_over_ranks(state, "data_ms").value_or(0) +
-                         mean_over_ranks(state, "checkpoint_ms").value_or(0);
-  if (out.wait_ms) out.busy_ms = std::max(0.0, *out.step_ms - idle_ms);
+std::optional<StepShares> step_shares(const LiveState& state) {
+  const auto parts = parts_from([&](std::string_view name) { return mean_over_ranks(state, name); });
+  if (!parts) return std::nullopt;
+  const auto ms = [&](StepPart part) { return (*parts)[static_cast<size_t>(part)]; };
+  StepShares out{.compute_ms = ms(StepPart::kForward) + ms(StepPart::kBackward) + ms(StepPart::kOptimizer),
+                 .wait_ms = ms(StepPart::kExposedComm)};
+  for (const double part_ms : *parts) out.all_ms += part_ms;
   return out;
 }
 
-Verdict utilisation(const RunState& state) {
+bool is_on_gpu(const LiveState& state) {
+  for (const auto& [name, text] : state.words)
+    if (name == "device") return text == "cuda";
+  return mean_over_ranks(state, "gpu_percent").has_value();
+}
+
+Verdict utilisation(const LiveState& state) {
   Verdict out{.id = "utilisation",
               .label = "Utilisation",
-              .target = kUtilisation,
+              .target = kTargetUtilisation,
               .wants_more = true,
-              .note = "no step has been measured yet"};
-  if (const auto percent = mean_over_ranks(state, "gpu_percent")) {
-    out.share = *percent / 100;
-    out.note = "of the GPUs, mean over ranks";
-    return out;
+              .note = "no counter was read"};
+  const auto gpu = mean_over_ranks(state, "gpu_percent"), cpu = mean_over_ranks(state, "cpu_percent");
+  const double threads = number(state.facts, "threads").value_or(0);
+  if (is_on_gpu(state)) {
+    if (!gpu) return out;
+    out.share = *gpu / 100;
+    out.note = "busy time of the GPUs, mean over ranks";
+  } else if (cpu && threads > 0) {
+    out.share = std::min(1.0, *cpu / 100 / threads);
+    out.note = cat("processor time of a rank over its ", threads, threads == 1 ? " thread" : " threads");
+  } else if (const auto shares = step_shares(state); shares && shares->all_ms > 0) {
+    out.share = shares->compute_ms / shares->all_ms;
+    out.note = "forward, backward and optimizer in the step's time";
   }
-  const StepShare share = step_share(state);
-  if (!share.busy_ms) return out;
-  out.share = *share.busy_ms / *share.step_ms;
-  out.note = "of the step is computing, not waiting for ranks, data or saves";
   return out;
 }
 
-Verdict communication(const RunState& state) {
+Verdict communication(const LiveState& state) {
   Verdict out{.id = "communication",
               .label = "Communication",
-              .target = kCommunication,
-              .note = "no step has been measured yet"};
-  const StepShare share = step_share(state);
-  if (!share.busy_ms || *share.busy_ms <= 0) return out;
-  out.share = *share.wait_ms / *share.busy_ms;
+              .target = kTargetCommunication,
+              .note = "the parts of the steps were not recorded"};
+  const auto shares = step_shares(state);
+  if (!shares || shares->compute_ms <= 0) return out;
+  out.share = shares->wait_ms / shares->compute_ms;
   out.note =
-      cat("waits ", fixed_text(*share.wait_ms, 1), " ms for ", fixed_text(*share.busy_ms, 1), " ms of computing");
+      cat("waits ", fixed_text(shares->wait_ms, 1), " ms for ", fixed_text(shares->compute_ms, 1), " ms of computing");
   return out;
 }
 
-std::optional<double> worst_device_share(const RunState& state) {
-  std::optional<double> worst;
-  const auto look = [&](const NamedNumbers& numbers) {
-    const auto total = number(numbers, "device_total_bytes");
-    const auto used = numbers.get("device_reserved_bytes") ? number(numbers, "device_reserved_bytes")
-                                                           : number(numbers, "device_bytes");
-    if (total && used && *total > 0) worst = std::max(worst.value_or(0), *used / *total);
-  };
-  for (const auto& rank : state.ranks) look(rank.numbers);
-  if (!worst) look(state.latest);
-  return worst;
+// Of the fullest device, or of the ranks of the fullest host together.
+double most_used_bytes(const LiveState& state, bool on_gpu) {
+  std::map<std::string, double> by_host;
+  double most = 0;
+  for (const auto& rank : state.ranks) {
+    double& host = by_host[rank.host];
+    host += number(rank.numbers, "rss_bytes").value_or(0);
+    most = std::max(
+        most,
+        on_gpu
+            ? number(rank.numbers, "device_reserved_bytes").value_or(number(rank.numbers, "device_bytes").value_or(0))
+            : host);
+  }
+  const char* const field = on_gpu ? "device_reserved_bytes" : "rss_bytes";
+  return most > 0 ? most : number(state.latest, field).value_or(0);
 }
 
-Verdict memory(const RunState& state, const HostFacts& host) {
-  Verdict out{.id = "memory", .label = "Memory", .target = kMemory, .note = "the run does not say how much there is"};
-  if (const auto share = worst_device_share(state)) {
-    out.share = share;
-    out.note = "of the fullest device";
-    return out;
-  }
-  if (number(state.latest, "device_bytes").value_or(0) > 0) return out;
-  double rss_bytes = 0;
-  for (const auto& rank : state.ranks)
-    if (rank.host == host.name) rss_bytes += number(rank.numbers, "rss_bytes").value_or(0);
-  if (rss_bytes <= 0 || host.memory_bytes <= 0) return out;
-  out.share = rss_bytes / host.memory_bytes;
-  out.note = cat("of host ", host.name, ", all its ranks");
+Verdict memory(const LiveState& state, const HostFacts& host) {
+  const bool on_gpu = is_on_gpu(state);
+  Verdict out{
+      .id = "memory", .label = "Memory", .target = kTargetMemory, .note = "the run does not say how much there is"};
+  const double used_bytes = most_used_bytes(state, on_gpu);
+  const bool is_here = !state.ranks.empty() &&
+                       std::ranges::all_of(state.ranks, [&](const RankState& rank) { return rank.host == host.name; });
+  const double size_bytes = number(state.facts, on_gpu ? "device_memory_bytes" : "host_memory_bytes")
+                                .value_or(!on_gpu && is_here ? host.memory_bytes : 0);
+  if (used_bytes <= 0 || size_bytes <= 0) return out;
+  const auto text = [](double bytes) { return format_bytes(static_cast<uint64_t>(std::min(bytes, 1e18))); };
+  out.share = used_bytes / size_bytes;
+  out.note = cat(text(used_bytes), " of ", text(size_bytes), on_gpu ? " on the fullest device" : " of the host");
   return out;
 }
 
@@ -119,7 +130,7 @@ std::string slow_text(const SlowNote& slow) {
   return out;
 }
 
-void judge_rank(RankState& rank, const RunState& state) {
+void judge_rank(RankState& rank, const LiveState& state) {
   rank.health = RankHealth::kGood;
   rank.why.clear();
   const auto slow = std::ranges::find(state.slow, rank.rank, &SlowNote::rank);
@@ -135,7 +146,21 @@ void judge_rank(RankState& rank, const RunState& state) {
 
 }  // namespace
 
-void judge_ranks(RunState& state, double ranks_unix_s) {
+std::optional<PartTimes> parts_from(const std::function<std::optional<double>(std::string_view)>& value_of) {
+  RunRow row;
+  for (const auto& [name, field] : {std::pair{"step_ms", &RunRow::step_ms},
+                                    {"data_ms", &RunRow::data_ms},
+                                    {"forward_ms", &RunRow::forward_ms},
+                                    {"backward_ms", &RunRow::backward_ms},
+                                    {"optimizer_ms", &RunRow::optimizer_ms},
+                                    {"exposed_comm_ms", &RunRow::exposed_comm_ms},
+                                    {"checkpoint_ms", &RunRow::checkpoint_ms},
+                                    {"other_ms", &RunRow::other_ms}})
+    row.*field = value_of(name).value_or(kUnknown);
+  return parts_of(row);
+}
+
+void judge_ranks(LiveState& state, double ranks_unix_s) {
   std::erase_if(state.ranks, [](const RankState& rank) { return rank.numbers.all().empty(); });  // made here before
   if (state.ranks.empty()) return;
   const double step_s = mean_over_ranks(state, "step_ms").value_or(0) * 1e-3;
@@ -157,7 +182,7 @@ void judge_ranks(RunState& state, double ranks_unix_s) {
   }
 }
 
-std::vector<Verdict> judge(const RunState& state, const HostFacts& host) {
+std::vector<Verdict> judge(const LiveState& state, const HostFacts& host) {
   return {utilisation(state), communication(state), memory(state, host)};
 }
 

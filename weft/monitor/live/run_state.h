@@ -61,7 +61,7 @@ struct Verdict {
   Judgement judgement() const;
 };
 
-struct RunState {
+struct LiveState {
   std::string name;
   std::string status;          // of result.json; "waiting" before anything is there, "unknown" without result.json
   bool stalled = false;        // should be running and stands still

@@ -53,7 +53,7 @@ RunView::RunView(Env& env, const std::string& folder, RunViewOptions options)
 }
 
 bool RunView::refresh() {
-  const RunState before = state_;
+  const LiveState before = state_;
   file_notes_.clear();
   state_.now_unix_s = options_.now_unix_s ? options_.now_unix_s() : system_unix_s();
   const bool more_rows = read_metrics(), more_log = read_log();

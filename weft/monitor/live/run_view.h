@@ -3,7 +3,7 @@
 //
 //   RunView view(Env::posix(), "runs/mine");
 //   while (view.refresh()) {}          // true: there is more to read, call again
-//   const RunState& state = view.state();
+//   const LiveState& state = view.state();
 //
 // Each refresh reads only what has been written since the one before, at most a few megabytes of it, and memory does
 // not grow with the run. Files that are missing, half written, cut off, replaced or of another version are normal: what
@@ -47,7 +47,7 @@ class RunView {
   // True when there is more to read already.
   bool refresh();
 
-  const RunState& state() const { return state_; }
+  const LiveState& state() const { return state_; }
   const StepSeries& series() const { return series_; }
   const std::string& folder() const { return folder_; }
 
@@ -74,7 +74,7 @@ class RunView {
   int64_t num_bad_rows_ = 0;
   std::vector<std::string> file_notes_;  // of this refresh
   std::string result_note_, ranks_note_;
-  RunState state_;
+  LiveState state_;
 };
 
 // The run that `path` means: itself when it is a run folder, else the run under it that was written last.

@@ -25,15 +25,16 @@ class View : public testing::Test {
   void rows(int64_t first, int64_t last, const std::string& loss = "2.5") {
     std::string text;
     for (int64_t step = first; step <= last; ++step)
-      text += cat("{\"step\":", step, ",\"loss\":", loss,
-                  ",\"step_ms\":200,\"exposed_comm_ms\":40,\"data_ms\":0,\"unix_s\":",
-                  kStart + 0.2 * static_cast<double>(step), "}\n");
+      text +=
+          cat("{\"step\":", step, ",\"loss\":", loss,
+              ",\"step_ms\":200,\"forward_ms\":80,\"backward_ms\":120,\"exposed_comm_ms\":40,\"data_ms\":0,\"unix_s\":",
+              kStart + 0.2 * static_cast<double>(step), "}\n");
     write("metrics.jsonl", text, std::ios::app);
   }
   void running() {
     write("result.json", R"({"schema":1,"name":"r","status":"running","world":2,"device":"cpu","params":5})");
   }
-  const RunState& look() {
+  const LiveState& look() {
     while (view_.refresh()) {
     }
     return view_.state();
@@ -57,7 +58,7 @@ TEST_F(View, ARunUnderWay) {
   running();
   rows(1, 10);
   write("log.txt", "2026-11-16T10:00:00Z [weft rank 0] hello\n");
-  const RunState& state = look();
+  const LiveState& state = look();
   EXPECT_EQ(state.status, "running");
   EXPECT_EQ(state.name, "r");
   EXPECT_EQ(state.step, 10);
@@ -87,7 +88,7 @@ TEST_F(View, AResumedRunTakesRowsBack) {
   write("metrics.jsonl", "");
   rows(1, 5, "9");
   rows(6, 12, "3");
-  const RunState& state = look();
+  const LiveState& state = look();
   EXPECT_GT(state.epoch, epoch);
   EXPECT_EQ(state.step, 12);
   EXPECT_EQ(state.num_rows, 12);
@@ -99,7 +100,7 @@ TEST_F(View, LinesThatAreNoRowsAreCountedAndLeftOut) {
   write("metrics.jsonl", "garbage\n[1]\n{\"loss\":1}\n{\"step\":-1}\n{\"step\":1e300}\n\n", std::ios::app);
   rows(3, 3);
   write("metrics.jsonl", "{\"step\":4,\"lo", std::ios::app);
-  const RunState& state = look();
+  const LiveState& state = look();
   EXPECT_EQ(state.step, 3);
   EXPECT_EQ(state.status, "unknown");
   ASSERT_EQ(state.notes.size(), 1u);
@@ -155,17 +156,17 @@ TEST_F(View, HalfWrittenAndNewerFilesAreSaid) {
 }
 
 constexpr const char* kRanks = R"({"schema":1,"step":10,"unix_s":1763311202,"world":4,"ranks":[
-  {"rank":1,"host":"a","step_ms":200,"exposed_comm_ms":10,"data_ms":0,"rss_bytes":300},
-  {"rank":0,"host":"a","step_ms":200,"exposed_comm_ms":80,"data_ms":0,"rss_bytes":400},
+  {"rank":1,"host":"a","step_ms":200,"forward_ms":80,"backward_ms":120,"exposed_comm_ms":10,"data_ms":0,"rss_bytes":300},
+  {"rank":0,"host":"a","step_ms":200,"forward_ms":80,"backward_ms":120,"exposed_comm_ms":80,"data_ms":0,"rss_bytes":400},
   {"rank":0,"host":"b","step_ms":999}, {"host":"x"}, 7,
-  {"rank":2,"host":"b","step_ms":200,"exposed_comm_ms":30,"data_ms":0,"rss_bytes":900}],
-  "slow":[{"rank":1,"phase":"backward","where":"blocks.3","percent":12.5,"ms":14.0,"since_step":80}]})";
+  {"rank":2,"host":"b","step_ms":200,"forward_ms":80,"backward_ms":120,"exposed_comm_ms":30,"data_ms":0,"rss_bytes":900}],
+  "slow":[{"rank":1,"phase":"backward","where":"blocks.3","percent":12.5,"ms":14.0,"since_step":80},{"rank":-1,"phase":"link","percent":30}]})";
 
 TEST_F(View, RanksAreJudged) {
   running();
   rows(1, 10);
   write("ranks.json", kRanks);
-  const RunState& state = look();
+  const LiveState& state = look();
   ASSERT_EQ(state.ranks.size(), 4u) << "each once, and the missing one";
   EXPECT_EQ(state.ranks[0].health, RankHealth::kWaiting);
   EXPECT_EQ(state.ranks[0].host, "a");
@@ -173,6 +174,8 @@ TEST_F(View, RanksAreJudged) {
   EXPECT_EQ(state.ranks[1].why, "12.5 % slower in backward (blocks.3) since step 80");
   EXPECT_EQ(state.ranks[2].health, RankHealth::kGood);
   EXPECT_EQ(state.ranks[3].health, RankHealth::kSilent);
+  ASSERT_EQ(state.slow.size(), 2u);
+  EXPECT_EQ(state.slow[0].rank, -1) << "a slow link is nobody's";
   look();
   EXPECT_EQ(look().ranks.size(), 4u) << "the missing one is added once";
   now_s_ += 100;
@@ -191,8 +194,13 @@ TEST_F(View, FiguresAreJudgedByTheirTargets) {
   EXPECT_EQ(verdicts[0].judgement(), Judgement::kBad);
   EXPECT_NEAR(*verdicts[1].share, 0.25, 1e-9);
   EXPECT_EQ(verdicts[1].judgement(), Judgement::kBad);
-  EXPECT_NEAR(*verdicts[2].share, 0.7, 1e-9) << "host a only";
-  EXPECT_EQ(verdicts[2].judgement(), Judgement::kGood);
+  EXPECT_EQ(verdicts[2].judgement(), Judgement::kUnknown) << "two hosts, and the run does not say how large they are";
+  write("result.json", R"({"schema":1,"status":"running","world":4,"host_memory_bytes":1000,"threads":2})");
+  EXPECT_NEAR(*look().verdicts[2].share, 0.9, 1e-9) << "of the fullest host";
+  EXPECT_EQ(look().verdicts[2].judgement(), Judgement::kBad);
+  write("ranks.json",
+        R"({"schema":1,"world":1,"ranks":[{"rank":0,"host":"a","step_ms":1,"cpu_percent":190,"rss_bytes":1}]})");
+  EXPECT_NEAR(*look().verdicts[0].share, 0.95, 1e-9) << "of its two threads";
 }
 
 TEST_F(View, WhatIsNotRecordedIsNotJudged) {
@@ -204,7 +212,7 @@ TEST_F(View, TheLogKeepsItsLastLines) {
   std::string text;
   for (int i = 1; i <= 1000; ++i) text += cat("line ", i, "\n");
   write("log.txt", text + std::string(5000, 'x') + "\n");
-  const RunState& state = look();
+  const LiveState& state = look();
   ASSERT_EQ(state.log.size(), 200u);
   EXPECT_EQ(state.log[198], "line 1000");
   EXPECT_LT(state.log[199].size(), 3000u);
@@ -215,9 +223,9 @@ TEST_F(View, AStateSurvivesItsJson) {
   rows(1, 10);
   write("ranks.json", kRanks);
   write("log.txt", "plain\n[WARN] \xff careful\n");
-  const RunState& state = look();
+  const LiveState& state = look();
   const std::string text = state_json(state);
-  const RunState back = parse_state(text).value();
+  const LiveState back = parse_state(text).value();
   EXPECT_EQ(state_json(back), text);
   EXPECT_EQ(back.step, 10);
   EXPECT_EQ(back.ranks[1].health, RankHealth::kSlow);

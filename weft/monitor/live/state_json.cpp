@@ -63,7 +63,7 @@ Json array_of(const Things& things, Make make) {
 
 }  // namespace
 
-std::string state_json(const RunState& state) {
+std::string state_json(const LiveState& state) {
   Json words = Json::object();
   for (const auto& [name, text] : state.words) words[name] = text;
   const Json out = {

@@ -89,7 +89,7 @@ Verdict parse_verdict(const Json& object) {
   return verdict;
 }
 
-void take_lists(const Json& object, RunState& state) {
+void take_lists(const Json& object, LiveState& state) {
   for_each(object, "recent_losses",
            [&](const Json& v) { state.recent_losses.push_back(v.is_number() ? v.get<double>() : std::nan("")); });
   for_each(object, "verdicts", [&](const Json& v) {
@@ -113,7 +113,7 @@ void take_lists(const Json& object, RunState& state) {
 
 }  // namespace
 
-Result<RunState> parse_state(const std::string& text) {
+Result<LiveState> parse_state(const std::string& text) {
   const Json object = Json::parse(text, nullptr, false);
   int64_t schema = 0;
   if (object.is_object()) take(object, "schema", schema);
@@ -122,7 +122,7 @@ Result<RunState> parse_state(const std::string& text) {
                                            .what = text.substr(0, 80),
                                            .where = "",
                                            .fix = "is it a weft that serves there?"});
-  RunState state;
+  LiveState state;
   take(object, "name", state.name);
   take(object, "status", state.status);
   take(object, "stalled", state.stalled);

@@ -14,7 +14,7 @@ namespace {
 class FolderSource final : public StateSource {
  public:
   FolderSource(Env& env, const std::string& folder) : view_(env, folder, {.host = HostFacts::of_this_machine()}) {}
-  RunState read() override {
+  LiveState read() override {
     while (view_.refresh()) {
     }
     return view_.state();
@@ -28,7 +28,7 @@ class FolderSource final : public StateSource {
 class ServerSource final : public StateSource {
  public:
   explicit ServerSource(ServerAddress address) : address_(std::move(address)) {}
-  RunState read() override {
+  LiveState read() override {
     const auto answer = detail::http_get(address_.host, address_.port, "/api/state", address_.token).value();
     if (answer.status == 401)
       throw Error(ErrorKind::kInput, {.title = "the server wants a token",

@@ -21,7 +21,7 @@ class StateSource {
   StateSource(const StateSource&) = delete;
   StateSource& operator=(const StateSource&) = delete;
 
-  virtual RunState read() = 0;
+  virtual LiveState read() = 0;
   virtual std::string name() const = 0;
 };
 

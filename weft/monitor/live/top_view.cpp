@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "weft/base/text.h"
 #include "weft/base/units.h"
+#include "weft/monitor/live/run_files_impl.h"
 #include "weft/monitor/numbers.h"
 
 namespace weft {
@@ -52,19 +54,19 @@ std::string bytes_text(double bytes) { return format_bytes(static_cast<uint64_t>
 std::string rate_text(double rate) { return format_count(std::llround(rate)); }
 std::string percent_text(double share) { return cat(fixed_text(100 * share, 1), " %"); }
 
-Style status_style(const RunState& state) {
+Style status_style(const LiveState& state) {
   if (state.stalled || state.status == "failed") return Style::kRed;
   return state.status == "running" ? Style::kGreen : Style::kBold;
 }
 
-std::string shown_status(const RunState& state) { return state.stalled ? "stands still" : state.status; }
+std::string shown_status(const LiveState& state) { return state.stalled ? "stands still" : state.status; }
 
-std::string age_text(const RunState& state) {
+std::string age_text(const LiveState& state) {
   if (state.progress_unix_s <= 0) return "";
   return cat(short_duration_text(std::max(0.0, state.now_unix_s - state.progress_unix_s)), " ago");
 }
 
-void add_head(std::vector<std::string>& out, const RunState& state, const Terminal& terminal) {
+void add_head(std::vector<std::string>& out, const LiveState& state, const Terminal& terminal) {
   Line head(terminal);
   head.add(printable(state.name, terminal), Style::kBold).add("  ").add(shown_status(state), status_style(state));
   if (state.world > 0) head.add_if_fits(cat("  ", state.world, state.world == 1 ? " rank" : " ranks"));
@@ -75,7 +77,7 @@ void add_head(std::vector<std::string>& out, const RunState& state, const Termin
     out.push_back(Line(terminal).add(state.status_note, state.stalled ? Style::kRed : Style::kDim).text());
 }
 
-void add_step(std::vector<std::string>& out, const RunState& state, const Terminal& terminal) {
+void add_step(std::vector<std::string>& out, const LiveState& state, const Terminal& terminal) {
   if (!state.step) return;
   Line line(terminal);
   line.label("step").add(grouped_text(*state.step), Style::kBold);
@@ -84,7 +86,7 @@ void add_step(std::vector<std::string>& out, const RunState& state, const Termin
   out.push_back(line.text());
 }
 
-void add_loss(std::vector<std::string>& out, const RunState& state, const Terminal& terminal) {
+void add_loss(std::vector<std::string>& out, const LiveState& state, const Terminal& terminal) {
   const auto loss = state.latest.get("loss");
   if (!loss) return;
   Line line(terminal);
@@ -93,7 +95,7 @@ void add_loss(std::vector<std::string>& out, const RunState& state, const Termin
   out.push_back(line.text());
 }
 
-void add_rates(std::vector<std::string>& out, const RunState& state, const Terminal& terminal) {
+void add_rates(std::vector<std::string>& out, const LiveState& state, const Terminal& terminal) {
   Line line(terminal);
   bool any = false;
   const auto add = [&](const char* field, auto text) {
@@ -112,18 +114,19 @@ void add_rates(std::vector<std::string>& out, const RunState& state, const Termi
 }
 
 struct Part {
-  const char* field;
+  StepPart part;
   const char* name;
   const char* letter;
 };
-constexpr Part kParts[] = {{"data_ms", "data", "d"},         {"forward_ms", "forward", "f"},
-                           {"backward_ms", "backward", "b"}, {"optimizer_ms", "optimizer", "o"},
-                           {"checkpoint_ms", "saving", "s"}, {"other_ms", "other", "."}};
+constexpr Part kParts[] = {{StepPart::kData, "data", "d"},           {StepPart::kForward, "forward", "f"},
+                           {StepPart::kBackward, "backward", "b"},   {StepPart::kExposedComm, "waiting", "w"},
+                           {StepPart::kOptimizer, "optimizer", "o"}, {StepPart::kCheckpoint, "saving", "s"},
+                           {StepPart::kOther, "other", "."}};
 
 // Each part as its letter, as often as its share of the step: ffffffbbbbbbbbbbbbooo.
-void add_parts(std::vector<std::string>& out, const RunState& state, const Terminal& terminal) {
-  double total_ms = 0;
-  for (const auto& part : kParts) total_ms += finite(state.latest, part.field).value_or(0);
+void add_parts(std::vector<std::string>& out, const LiveState& state, const Terminal& terminal) {
+  const auto parts = detail::parts_from([&](std::string_view name) { return finite(state.latest, name); });
+  const double total_ms = parts ? std::accumulate(parts->begin(), parts->end(), 0.0) : 0;
   if (total_ms <= 0) return;
   Line bar(terminal), words(terminal);
   bar.label("parts");
@@ -131,23 +134,21 @@ void add_parts(std::vector<std::string>& out, const RunState& state, const Termi
   const int width = std::min(60, bar.room());
   double sum_ms = 0;
   int drawn = 0;
-  bool odd = false;
-  for (const auto& part : kParts) {
-    const double ms = finite(state.latest, part.field).value_or(0);
+  for (const auto& [part, name, letter] : kParts) {
+    const double ms = (*parts)[static_cast<size_t>(part)];
     if (ms <= 0) continue;
     sum_ms += ms;
     const int end = static_cast<int>(std::lround(width * sum_ms / total_ms));
     std::string run;
-    for (; drawn < end; ++drawn) run += part.letter;
-    bar.add(run, odd ? Style::kDim : Style::kGreen);
-    odd = !odd;
-    words.add_if_fits(cat(part.name, " ", ms_text(ms), "  "), Style::kDim);
+    for (; drawn < end; ++drawn) run += letter;
+    bar.add(run, part == StepPart::kExposedComm ? Style::kRed : Style::kGreen);
+    words.add_if_fits(cat(name, " ", ms_text(ms), "  "), Style::kDim);
   }
   out.push_back(bar.text());
   out.push_back(words.text());
 }
 
-void add_verdicts(std::vector<std::string>& out, const RunState& state, const Terminal& terminal) {
+void add_verdicts(std::vector<std::string>& out, const LiveState& state, const Terminal& terminal) {
   for (const auto& verdict : state.verdicts) {
     if (!verdict.share) continue;
     const bool good = verdict.judgement() == Judgement::kGood;
@@ -161,7 +162,7 @@ void add_verdicts(std::vector<std::string>& out, const RunState& state, const Te
   }
 }
 
-void add_memory(std::vector<std::string>& out, const RunState& state, const Terminal& terminal) {
+void add_memory(std::vector<std::string>& out, const LiveState& state, const Terminal& terminal) {
   Line line(terminal);
   line.label("memory");
   const auto rss = finite(state.latest, "rss_bytes"), device = finite(state.latest, "device_bytes"),
@@ -202,7 +203,7 @@ std::string rank_head(const Terminal& terminal) {
 }
 
 // Those in trouble first, then by number.
-std::vector<std::string> rank_lines(const RunState& state, const Terminal& terminal, int rows) {
+std::vector<std::string> rank_lines(const LiveState& state, const Terminal& terminal, int rows) {
   if (state.ranks.empty() || rows < 2) return {};
   std::vector<const RankState*> order;
   for (const auto& rank : state.ranks) order.push_back(&rank);
@@ -221,7 +222,7 @@ std::vector<std::string> rank_lines(const RunState& state, const Terminal& termi
   return out;
 }
 
-std::vector<std::string> log_lines(const RunState& state, const Terminal& terminal, int rows) {
+std::vector<std::string> log_lines(const LiveState& state, const Terminal& terminal, int rows) {
   std::vector<std::string> out;
   const size_t num_shown = std::min(state.log.size(), static_cast<size_t>(std::max(0, rows)));
   for (size_t i = state.log.size() - num_shown; i < state.log.size(); ++i) {
@@ -254,7 +255,7 @@ std::string sparkline(const std::vector<double>& values, int columns, const Term
   return out;
 }
 
-std::vector<std::string> top_lines(const RunState& state, const Terminal& terminal, int rows) {
+std::vector<std::string> top_lines(const LiveState& state, const Terminal& terminal, int rows) {
   std::vector<std::string> out;
   add_head(out, state, terminal);
   add_step(out, state, terminal);
@@ -276,7 +277,7 @@ std::vector<std::string> top_lines(const RunState& state, const Terminal& termin
   return out;
 }
 
-std::string top_sentence(const RunState& state) {
+std::string top_sentence(const LiveState& state) {
   std::string out = cat(printable(state.name, {}), ": ", shown_status(state));
   if (state.step) out += cat(", step ", grouped_text(*state.step));
   if (const auto loss = state.latest.get("loss")) out += cat(", loss ", loss_text(*loss));

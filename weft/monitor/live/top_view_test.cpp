@@ -9,8 +9,8 @@
 namespace weft {
 namespace {
 
-RunState sample(int num_ranks = 4) {
-  RunState state{.name = "demo", .status = "running", .now_unix_s = 1000, .progress_unix_s = 998, .step = 12345};
+LiveState sample(int num_ranks = 4) {
+  LiveState state{.name = "demo", .status = "running", .now_unix_s = 1000, .progress_unix_s = 998, .step = 12345};
   for (const auto& [name, value] : {std::pair{"loss", 2.345},
                                     {"step_ms", 201.0},
                                     {"tokens_per_s", 40960.0},
@@ -69,14 +69,14 @@ TEST(Top, ASmallWindowKeepsTheHead) {
 }
 
 TEST(Top, TextFromTheRunCannotDriveTheTerminal) {
-  RunState state = sample();
+  LiveState state = sample();
   state.name = "a\033[2Jb";
   EXPECT_EQ(joined(top_lines(state, {.columns = 80}, 40)).find('\033'), std::string::npos);
   EXPECT_EQ(top_sentence(state).find('\033'), std::string::npos);
 }
 
 TEST(Top, AnEmptyRunIsNoTrouble) {
-  const RunState state{.name = "x", .status = "waiting", .status_note = "nothing has been written yet"};
+  const LiveState state{.name = "x", .status = "waiting", .status_note = "nothing has been written yet"};
   EXPECT_EQ(top_lines(state, {.columns = 80}, 24).size(), 2u);
   EXPECT_EQ(top_sentence(state), "x: waiting; nothing has been written yet");
 }
