@@ -222,13 +222,20 @@ std::vector<std::string> rank_lines(const LiveState& state, const Terminal& term
   return out;
 }
 
+// "2026-11-16T18:08:21Z text": the day is known, and in a narrow window the words matter more than the time.
+std::string without_stamp(const std::string& line, const Terminal& terminal) {
+  constexpr size_t kStampSize = 21;
+  if (line.size() <= kStampSize || line[10] != 'T' || line[19] != 'Z') return line;
+  return terminal.columns < 60 ? line.substr(kStampSize) : line.substr(11, 8) + line.substr(kStampSize - 1);
+}
+
 std::vector<std::string> log_lines(const LiveState& state, const Terminal& terminal, int rows) {
   std::vector<std::string> out;
   const size_t num_shown = std::min(state.log.size(), static_cast<size_t>(std::max(0, rows)));
   for (size_t i = state.log.size() - num_shown; i < state.log.size(); ++i) {
     const LogTone tone = log_tone(state.log[i]);
     const Style how = tone == LogTone::kError ? Style::kRed : tone == LogTone::kWarning ? Style::kBold : Style::kDim;
-    out.push_back(Line(terminal).add(printable(state.log[i], terminal), how).text());
+    out.push_back(Line(terminal).add(printable(without_stamp(state.log[i], terminal), terminal), how).text());
   }
   return out;
 }

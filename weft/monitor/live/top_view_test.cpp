@@ -59,6 +59,11 @@ TEST(Top, FortyColumnsStillSayTheLossAndTheSlowRank) {
   EXPECT_NE(text.find("> 2 "), std::string::npos) << text;
 }
 
+TEST(Top, LogLinesLoseWhatANarrowWindowHasNoRoomFor) {
+  EXPECT_NE(joined(top_lines(sample(), {.columns = 80}, 40)).find("\n10:00:00 [weft rank 0] hello"), std::string::npos);
+  EXPECT_NE(joined(top_lines(sample(), {.columns = 40}, 40)).find("\n[weft rank 0] hello"), std::string::npos);
+}
+
 TEST(Top, ASmallWindowKeepsTheHead) {
   for (const int rows : {1, 5, 12, 24}) {
     const auto lines = top_lines(sample(64), {.columns = 80, .unicode = true}, rows);
