@@ -218,6 +218,10 @@ def test_a_real_run_of_two_ranks(weft, tiny, tmp_path):
     first = page.read_text()
     made(weft, tmp_path / "runs")
     assert page.read_text() == first  # made again it is the same page
+    out = json.loads(made(weft, tmp_path / "runs", "--json"))
+    assert (out["state"], out["last_step"]) == ("finished", 40)
+    assert {name for name, target in out["targets"].items() if target["mark"] == "not_known"} == set()
+    assert out["overlap"]["comm_ms"] > 0 and out["parts_ms"]["backward"] > 0
     with Browser(360) as browser:
         sound(browser, page)
         assert "finished" in browser.js("document.body.innerText")
