@@ -1,14 +1,12 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 #include "weft/base/env.h"
 #include "weft/base/error.h"
-#include "weft/base/text.h"
 #include "weft/cli/front/command.h"
 #include "weft/cli/front/flags.h"
 #include "weft/cli/front/run_output.h"
+#include "weft/monitor/live/run_view.h"
 #include "weft/monitor/run_compare.h"
 #include "weft/monitor/run_files.h"
 #include "weft/monitor/run_report.h"
@@ -16,62 +14,15 @@
 namespace weft::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
 struct ReportFlags {
   std::string first, second, out;
   bool json = false;
 };
 
-std::string without_slash(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
-
-// When something was last written there. No clock is worse than an old one: such a run is never the newest.
-fs::file_time_type last_write(const std::string& folder) {
-  auto newest = fs::file_time_type::min();
-  for (const char* name : {"metrics.jsonl", "result.json", "ranks.json"}) {
-    std::error_code code;
-    const auto time = fs::last_write_time(cat(folder, "/", name), code);
-    if (!code) newest = std::max(newest, time);
-  }
-  return newest;
-}
-
-std::string newest_run_in(const std::string& folder) {
-  std::string newest;
-  auto newest_time = fs::file_time_type::min();
-  for (const std::string& name : Env::posix().list(folder)) {
-    const std::string path = cat(folder, "/", name);
-    const auto info = Env::posix().stat(path);
-    if (!info || info->kind != FileKind::kFolder || !is_run_folder(Env::posix(), path)) continue;
-    const auto time = last_write(path);
-    if (!newest.empty() && time < newest_time) continue;
-    newest = path;
-    newest_time = time;
-  }
-  return newest;
-}
-
-// The folder itself, or the newest run inside it.
-std::string run_folder_of(const std::string& given) {
-  const std::string folder = without_slash(given);
-  const auto info = Env::posix().stat(folder);
-  const bool is_folder = info && info->kind == FileKind::kFolder;
-  if (is_folder && is_run_folder(Env::posix(), folder)) return folder;
-  const std::string newest = is_folder ? newest_run_in(folder) : "";
-  if (!newest.empty()) return newest;
-  throw Error(ErrorKind::kInput,
-              {.title = !info ? "there is no such folder" : "no run was found there",
-               .what = is_folder ? "neither it nor a folder inside it has a result.json or metrics.jsonl" : "",
-               .where = given,
-               .fix = "give the folder of a run, such as runs/mine, or the folder of all runs"});
-}
-
-RunFiles load(const std::string& given) {
+RunFiles load(std::string given) {
+  while (given.size() > 1 && given.ends_with('/')) given.pop_back();
   try {
-    return load_run(Env::posix(), run_folder_of(given));
+    return load_run(Env::posix(), find_run_folder(Env::posix(), given));
   } catch (const IoError& error) {
     throw Error(ErrorKind::kInput,
                 error.text());  // a folder that may not be read is bad input, not a failure of the work
