@@ -13,7 +13,7 @@ namespace weft::launcher {
 namespace {
 
 constexpr int kWrongUsage = 2;
-constexpr int kMaxBackoffDoublings = 6;
+constexpr int kLongestPauseS = 64;
 
 bool may_restart(const LaunchSpec& spec, int attempt, const Outcome& outcome) {
   if (outcome.is_final || outcome.exit_code == 0 || spec.max_restarts == 0) return false;
@@ -23,8 +23,7 @@ bool may_restart(const LaunchSpec& spec, int attempt, const Outcome& outcome) {
 }
 
 // Waits before the next attempt: a port or a device may take a moment to come free. The signal that came meanwhile.
-std::optional<int> back_off(const LaunchSpec& spec, int attempt, SignalWatch& signals) {
-  const int seconds = 1 << std::min(attempt, kMaxBackoffDoublings);
+std::optional<int> back_off(const LaunchSpec& spec, int attempt, int seconds, SignalWatch& signals) {
   log_info("starting all ranks again in ", seconds, " s (restart ", attempt + 1, " of ", spec.max_restarts, ")");
   const Deadline deadline = Deadline::after(static_cast<double>(seconds));
   while (!deadline.expired()) {
@@ -39,9 +38,18 @@ std::optional<int> back_off(const LaunchSpec& spec, int attempt, SignalWatch& si
 
 }  // namespace
 
+int Pauses::after(double attempt_s) {
+  const bool got_going = attempt_s >= static_cast<double>(next_s_);
+  const int out = got_going ? 1 : next_s_;
+  next_s_ = std::min(2 * out, kLongestPauseS);
+  return out;
+}
+
 RunResult run_with_restarts(const LaunchSpec& spec, SignalWatch& signals, const std::function<Outcome(int)>& attempt) {
   RunResult result{.world = spec.world()};
+  Pauses pauses;
   for (int number = 0;; ++number) {
+    const Stopwatch watch;
     Outcome outcome = attempt(number);
     const bool again = may_restart(spec, number, outcome);
     result.attempts.push_back(std::move(outcome.record));
@@ -50,7 +58,7 @@ RunResult run_with_restarts(const LaunchSpec& spec, SignalWatch& signals, const 
     if (!again) return result;
     std::fputs(result.last_words.c_str(), stderr);
     result.last_words.clear();
-    const auto number_of_signal = back_off(spec, number, signals);
+    const auto number_of_signal = back_off(spec, number, pauses.after(watch.elapsed_s()), signals);
     if (!number_of_signal) continue;
     result.exit_code = exit_code_of({.code = 0, .signal = *number_of_signal});
     return result;
