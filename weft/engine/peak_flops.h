@@ -1,6 +1,6 @@
 // What matrix products reach on a device: the limit that model FLOPs utilisation (MFU) is a part of.
 //
-// Free function, any thread; takes some 50 ms, with the threads that torch has now. No failure but torch's own.
+// Free function, any thread; takes some 100 ms, with the threads that torch has now. No failure but torch's own.
 #pragma once
 
 #include <c10/core/Device.h>
