@@ -184,8 +184,10 @@ void run(int num_slowdowns, uint32_t seed, const std::string& folder) {
 int main(int argc, char** argv) {
   if (argc != 4) return std::fprintf(stderr, "usage: %s NUM_SLOWDOWNS SEED RUN_FOLDER\n", *argv), 2;
   try {
-    weft::run(std::atoi(argv[1]), static_cast<uint32_t>(std::atoi(argv[2])), argv[3]);
+    weft::run(std::stoi(argv[1]), static_cast<uint32_t>(std::stoul(argv[2])), argv[3]);
   } catch (const weft::Error& error) {
     return std::fprintf(stderr, "%s\n", error.what()), error.exit_code();
+  } catch (const std::exception& error) {
+    return std::fprintf(stderr, "%s\n", error.what()), 2;
   }
 }

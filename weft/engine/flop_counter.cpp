@@ -60,7 +60,7 @@ enum class Kind {
 };
 
 Kind kind_of(std::string_view name) {
-  static const std::unordered_map<std::string_view, Kind> kinds = {
+  static const std::unordered_map<std::string_view, Kind> kKinds = {
       {"aten::mm", Kind::kProduct},
       {"aten::bmm", Kind::kProduct},
       {"aten::mv", Kind::kProduct},
@@ -81,8 +81,8 @@ Kind kind_of(std::string_view name) {
       {"aten::_scaled_dot_product_cudnn_attention_backward", Kind::kAttentionBackward},
       {"aten::convolution", Kind::kConvolution},
       {"aten::convolution_backward", Kind::kConvolutionBackward}};
-  const auto found = kinds.find(name);
-  return found == kinds.end() ? Kind::kNone : found->second;
+  const auto found = kKinds.find(name);
+  return found == kKinds.end() ? Kind::kNone : found->second;
 }
 
 // convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask).

@@ -60,7 +60,7 @@ Options with_numbers(Options options, const GroupNumbers& numbers) {
 
 // Optimizer: made of (std::vector<OptimizerParamGroup>, Options), as torch's are.
 template <typename Optimizer, typename Options>
-OptimizerFactory torch_optimizer(Options options) {
+OptimizerFactory torch_optimizer(const Options& options) {
   return [options](const std::vector<UserGroup>& groups) -> std::unique_ptr<UserOptimizer> {
     std::vector<torch::optim::OptimizerParamGroup> theirs;
     for (const UserGroup& group : groups) theirs.emplace_back(group.tensors, std::make_unique<Options>(options));

@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <fstream>
 
 #include "weft/base/clock.h"
 
@@ -22,9 +22,9 @@ int64_t cpu_ns() {
 }  // namespace
 
 std::optional<int64_t> rss_bytes() {
-  std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/proc/self/statm", "re"), &std::fclose);
+  std::ifstream file("/proc/self/statm");
   int64_t total_pages = 0, resident_pages = 0;
-  if (!file || std::fscanf(file.get(), "%ld %ld", &total_pages, &resident_pages) != 2) return std::nullopt;
+  if (!(file >> total_pages >> resident_pages)) return std::nullopt;
   return resident_pages * ::sysconf(_SC_PAGESIZE);
 }
 

@@ -39,7 +39,7 @@ std::string spans_json(const RunTimeline& timeline, Names& names) {
     out += cat(out.size() > 1 ? ",\n[" : "[", span.row, ",", whole(span.start_ns), ",", whole(span.end_ns), ",",
                names.number_of(span.name), ",", names.number_of(span.category));
     if (span.bucket >= 0 || span.bytes >= 0) out += cat(",", span.bucket, ",", span.bytes);
-    out += "]";
+    out += ']';
   }
   return out + "]";
 }

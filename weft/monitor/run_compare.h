@@ -44,8 +44,8 @@ struct RunComparison {
 RunComparison compare_runs(RunFiles a, RunFiles b, const ReportOptions& options = {});
 
 // One self-contained page, as run_report.h.
-std::string render_comparison_html(const RunComparison& comparison);
+std::string render_comparison_html(const RunComparison& it);
 // "schema": 1.
-std::string comparison_json(const RunComparison& comparison);
+std::string comparison_json(const RunComparison& it);
 
 }  // namespace weft

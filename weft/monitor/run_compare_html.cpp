@@ -14,7 +14,7 @@ namespace {
 using detail::bilingual, detail::card, detail::ReportData;
 
 // Below this nobody would call it a difference; above, colour says which is better.
-constexpr double kNoise_percent = 1;
+constexpr double kNoisePercent = 1;
 
 std::string name_of(const RunComparison& it, bool is_a) { return cat(is_a ? "A " : "B ", (is_a ? it.a : it.b).name()); }
 
@@ -27,7 +27,7 @@ std::string head_row(const RunComparison& it, const Words& what, bool with_diffe
 
 const char* class_of(const ComparedNumber& number) {
   const double percent = number.percent();
-  if (!(std::fabs(percent) >= kNoise_percent) || number.better == BetterIs::kNeither) return "";
+  if (!(std::fabs(percent) >= kNoisePercent) || number.better == BetterIs::kNeither) return "";
   return (percent < 0) == (number.better == BetterIs::kLower) ? "better" : "worse";
 }
 

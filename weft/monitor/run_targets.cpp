@@ -14,7 +14,7 @@ namespace {
 const Words kNotKnown = {"not known", "未知"};
 
 std::string percent(double share) { return cat(fixed_text(share * 100, 1), " %"); }
-Words same(std::string text) { return {text, text}; }
+Words same(const std::string& text) { return {text, text}; }
 
 void set_value(TargetRow& row, double share, bool is_met, Words how) {
   row.value = share;

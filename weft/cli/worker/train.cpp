@@ -218,7 +218,7 @@ void Training::begin_record() {
                    .grads_bytes = bytes.grads,
                    .optimizer_bytes = bytes.optimizer};
   if (data_->corpus) record_.facts.unigram_entropy = data_->corpus->unigram_entropy();
-  const plan::Ledger ledger = make_ledger(engine_->plan(), config_.zero_optimization.stage);
+  const plan::Ledger ledger = make_ledger(engine_->plan(), static_cast<int>(config_.zero_optimization.stage));
   for (const plan::MemoryKind kind : plan::kAllMemoryKinds)
     record_.facts.ledger[std::string(name_of(kind))] = ledger.bytes(kind);
   record_.facts.peak_flops_per_s = monitor_->peak_flops_per_s();

@@ -50,12 +50,12 @@ class Connection final : public httplib::Stream, public HttpStream {
   ssize_t write(const char* from, size_t size) override {
     for (size_t sent = 0; sent < size;) {
       const ssize_t now = ::send(fd_, from + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (now > 0)
+      if (now > 0) {
         sent += static_cast<size_t>(now);
-      else if (now == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
-        is_open_ = false;
-      else if (!wait_for(fd_, POLLOUT, stop_fd_, Deadline::after(limits_.write_s)))
-        is_open_ = false;
+        continue;
+      }
+      const bool may_come = now < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+      is_open_ = may_come && wait_for(fd_, POLLOUT, stop_fd_, Deadline::after(limits_.write_s));
       if (!is_open_) return -1;
     }
     return static_cast<ssize_t>(size);
@@ -314,7 +314,7 @@ class HttpServer::Impl {
       Connection connection(fd.get(), stop_fd_.get(), limits_);
       protocol_->serve(connection);
       linger(fd.get());
-    } catch (...) {  // a page must never end a training
+    } catch (...) {  // NOLINT(bugprone-empty-catch): a page must never end a training
     }
     fd.reset();
     worker.is_done = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "weft/base/text.h"
@@ -248,7 +249,7 @@ std::string sparkline(const std::vector<double>& values, int columns, const Term
   const auto& levels = terminal.unicode ? kBlocks : kAscii;
   const size_t num_shown = std::min(values.size(), static_cast<size_t>(std::max(0, columns)));
   const std::vector<double> shown(values.end() - static_cast<ptrdiff_t>(num_shown), values.end());
-  double low = INFINITY, high = -INFINITY;
+  double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const double value : shown) {
     if (!std::isfinite(value)) continue;
     low = std::min(low, value);
