@@ -48,4 +48,4 @@ def test_train_help_has_every_flag_and_an_example(weft):
 
 def test_the_front_binary_does_not_load_torch(build_dir):
     libraries = subprocess.run(["ldd", str(build_dir / "bin" / "weft")], capture_output=True, text=True, check=True).stdout
-    assert "torch" not in libraries and "c10" not in libraries
+    assert "libtorch" not in libraries and "libc10" not in libraries
