@@ -23,18 +23,18 @@ double mean(const std::vector<float>& losses, size_t first) {
 }
 
 TEST(EngineCompression, StaysNearFp32AndRanksStayEqual) {
-  constexpr int kNumSteps = 50;
+  constexpr int kSteps = 50;
   for (const int size : {2, 3}) {
-    const auto expected = train_together(size, settings(size, 1), kNumSteps);
+    const auto expected = train_together(size, settings(size, 1), kSteps);
     for (const char* more : {kInt8, R"(, "zero_optimization": {"stage": 2}, "weft": {"compress": "int8"})",
                              R"(, "weft": {"compress": "int8", "common_parameters": false}, "zero_optimization": {)"
                              R"("stage": 1, "overlap_comm": true, "reduce_bucket_size": 300})"}) {
-      const auto got = train_together(size, settings(size, 1, more), kNumSteps);
+      const auto got = train_together(size, settings(size, 1, more), kSteps);
       for (size_t rank = 0; rank < got.size(); ++rank) {
         expect_same_bits(got[rank], got[0], cat(size, " ranks, ", more));
         // Rounding is off by at most 1/254 of the largest gradient in a block; AdamW divides by the gradient's own size,
         // so that small ones move differently for a while. That made up to 1.8 % of a loss here.
-        for (size_t step = 0; step < kNumSteps; ++step)
+        for (size_t step = 0; step < kSteps; ++step)
           EXPECT_NEAR(got[rank].losses[step], expected[rank].losses[step], 0.02 * expected[rank].losses[step] + 0.005)
               << size << " ranks, step " << step << more;
       }

@@ -46,7 +46,7 @@ void long_accumulation(const Subject& subject, Reporter& reporter) {
        "显存允许时：改用 stage 1，或增大微批次、减少累积"});
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kBatchRules[] = {
     {{"batch/arithmetic", Severity::kAdvice, "the batch sizes agree with the world size", "批次大小与卡数一致",
       "train_batch_size = micro batch x accumulation x world.", "train_batch_size = 微批次 × 累积 × 卡数。"},
      arithmetic},
@@ -62,6 +62,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> batch_rules() { return kRules; }
+std::span<const Rule> batch_rules() { return kBatchRules; }
 
 }  // namespace weft::doctor

@@ -96,7 +96,7 @@ void bytes(const Subject& subject, Reporter& reporter) {
   }
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kBucketRules[] = {
     {{"bucket/reduce-size", Severity::kWarning, "reduce_bucket_size larger than link and model are worth",
       "reduce_bucket_size 过大",
       "A bucket is memory that does nothing else; on a slow link a smaller one starts earlier.",
@@ -118,6 +118,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> bucket_rules() { return kRules; }
+std::span<const Rule> bucket_rules() { return kBucketRules; }
 
 }  // namespace weft::doctor

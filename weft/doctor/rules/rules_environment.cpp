@@ -132,7 +132,7 @@ void threads(const Subject& subject, Reporter& reporter) {
       .current = found->second;
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kEnvironmentRules[] = {
     {{"environment/unread", Severity::kWarning, "a DS_ or DEEPSPEED_ variable that nothing reads",
       "没有代码读取的 DS_/DEEPSPEED_ 变量", "It comes from a page that made it up; what it promises does not happen.",
       "它来自凭空编造的文档；承诺的效果并不存在。"},
@@ -153,6 +153,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> environment_rules() { return kRules; }
+std::span<const Rule> environment_rules() { return kEnvironmentRules; }
 
 }  // namespace weft::doctor

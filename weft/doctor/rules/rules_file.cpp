@@ -56,7 +56,7 @@ void strict_json(const Subject& subject, Reporter& reporter) {
   problem.span = {0, 1};
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kFileRules[] = {
     {{"file/byte-order-mark", Severity::kWarning, "the file begins with a byte-order mark", "文件以 BOM 开头",
       "DeepSpeed's reader skips it; Python's json, which HF uses, refuses it.",
       "DeepSpeed 会跳过；HF 用的 Python json 会拒绝。"},
@@ -74,6 +74,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> file_rules() { return kRules; }
+std::span<const Rule> file_rules() { return kFileRules; }
 
 }  // namespace weft::doctor

@@ -118,7 +118,7 @@ void aio(const Subject& subject, Reporter& reporter) {
   });
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kInertRules[] = {
     {{"inert/stage", Severity::kAdvice, "a setting that this ZeRO stage does not read", "当前 stage 不读取的设置",
       "It changes nothing, and says to the next reader that it does.", "它没有任何作用，却会误导下一个读者。"},
      by_stage},
@@ -142,6 +142,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> inert_rules() { return kRules; }
+std::span<const Rule> inert_rules() { return kInertRules; }
 
 }  // namespace weft::doctor

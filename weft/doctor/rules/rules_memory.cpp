@@ -168,7 +168,7 @@ void micro_batch(const Subject& subject, Reporter& reporter) {
                     cat("试试 ", row->micro, "，并保持 train_batch_size = 微批次 × 累积 × 卡数")});
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kMemoryRules[] = {
     {{"memory/stage", Severity::kAdvice, "the ZeRO stage, and what it shards", "ZeRO stage 及其分片内容",
       "Each stage trades traffic for memory.", "每一级都用通信换显存。"},
      stage},
@@ -188,6 +188,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> memory_rules() { return kRules; }
+std::span<const Rule> memory_rules() { return kMemoryRules; }
 
 }  // namespace weft::doctor

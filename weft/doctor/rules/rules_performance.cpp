@@ -144,7 +144,7 @@ void instruments(const Subject& subject, Reporter& reporter) {
   }
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kPerformanceRules[] = {
     {{"performance/overlap", Severity::kWarning, "communication does not overlap computation", "通信没有与计算重叠",
       "Every rank idles while gradients travel.", "梯度传输时每张卡都在空等。"},
      overlap},
@@ -175,6 +175,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> performance_rules() { return kRules; }
+std::span<const Rule> performance_rules() { return kPerformanceRules; }
 
 }  // namespace weft::doctor

@@ -57,7 +57,7 @@ void wire_type(const Subject& subject, Reporter& reporter) {
                    {"remove it, unless the sums must be exact", "若不要求求和更精确，删除它"});
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kPrecisionRules[] = {
     {{"precision/bf16", Severity::kAdvice, "fp16 where bf16 would do", "可以用 bf16 却用了 fp16",
       "bf16 has the range of fp32: no loss scale, no skipped steps.",
       "bf16 的范围与 fp32 相同：不需要 loss scale，也不会跳步。"},
@@ -76,6 +76,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> precision_rules() { return kRules; }
+std::span<const Rule> precision_rules() { return kPrecisionRules; }
 
 }  // namespace weft::doctor

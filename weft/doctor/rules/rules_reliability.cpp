@@ -98,7 +98,7 @@ void lossy_load(const Subject& subject, Reporter& reporter) {
       {"leave it true, unless the fp32 shards are lost", "保持 true，除非 fp32 分片已丢失"}, "true");
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kReliabilityRules[] = {
     {{"reliability/clipping", Severity::kWarning, "gradient clipping is off", "没有梯度裁剪",
       "One bad batch can end a run.", "一个坏批次就可能毁掉训练。"},
      clipping},
@@ -127,6 +127,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> reliability_rules() { return kRules; }
+std::span<const Rule> reliability_rules() { return kReliabilityRules; }
 
 }  // namespace weft::doctor

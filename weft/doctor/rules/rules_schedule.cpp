@@ -80,7 +80,7 @@ void unstated_rate(const Subject& subject, Reporter& reporter) {
                    {"write it", "写明学习率"});
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kScheduleRules[] = {
     {{"schedule/hidden-peak", Severity::kWarning, "a schedule that climbs to 0.001 instead of the optimizer's lr",
       "调度器会升到 0.001 而不是优化器的 lr",
       "The schedule sets the rate at every step; the optimizer's own is never used.",
@@ -102,6 +102,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> schedule_rules() { return kRules; }
+std::span<const Rule> schedule_rules() { return kScheduleRules; }
 
 }  // namespace weft::doctor

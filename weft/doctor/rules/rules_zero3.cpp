@@ -144,7 +144,7 @@ void small_model(const Subject& subject, Reporter& reporter) {
                    {"stage 1 or 2 is faster", "stage 1 或 2 更快"}, "2");
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kZero3Rules[] = {
     {{"zero3/large-model", Severity::kWarning, "a model above 20B without sharded parameters",
       "20B 以上的模型没有分片参数", "16-bit parameters alone are 40 GB on every GPU.", "仅 16 位参数每卡就要 40 GB。"},
      large_model},
@@ -173,6 +173,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> zero3_rules() { return kRules; }
+std::span<const Rule> zero3_rules() { return kZero3Rules; }
 
 }  // namespace weft::doctor
