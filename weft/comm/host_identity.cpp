@@ -1,6 +1,5 @@
-#include "weft/comm/host_name.h"
+#include "weft/comm/host_identity.h"
 
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -8,6 +7,7 @@
 #include "weft/base/env.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/monitor/host_name.h"
 
 namespace weft::comm {
 namespace {
@@ -24,16 +24,11 @@ std::string boot_id() {
     return id.substr(0, id.find('\n'));
   } catch (const Error&) {
     // Without /proc the name has to do; a wrong "same" would show as a rank that never comes, by its deadline.
-    return host_name();
+    return this_host_name();
   }
 }
 
 }  // namespace
-
-std::string host_name() {
-  utsname about{};
-  return ::uname(&about) == 0 && about.nodename[0] != '\0' ? about.nodename : "localhost";
-}
 
 std::string host_identity() {
   if (const char* const given = std::getenv("WEFT_HOST_ID"); given != nullptr && *given != '\0') return given;

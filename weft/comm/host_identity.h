@@ -1,12 +1,9 @@
-// What this host is called in errors and logs, and what tells it from another. Free functions, any thread, no failure.
+// What tells this host from another (its name for people is in monitor/host_name.h). A free function, any thread, no failure.
 #pragma once
 
 #include <string>
 
 namespace weft::comm {
-
-// As uname says; "localhost" when it says nothing.
-std::string host_name();
 
 // Equal in two processes exactly when they can share memory through the fabric: one kernel, one network namespace (abstract
 // sockets) and one process namespace (liveness). WEFT_HOST_ID overrides: ranks that may not share memory though they could.

@@ -9,8 +9,8 @@
 #include "weft/base/text.h"
 #include "weft/comm/fabric/fabric.h"
 #include "weft/comm/host_group.h"
-#include "weft/comm/host_name.h"
 #include "weft/comm/peer_lost.h"
+#include "weft/monitor/host_name.h"
 
 namespace weft::comm {
 namespace {
@@ -107,7 +107,7 @@ class ShmGroup final : public HostGroup {
     } catch (const fabric::PeerLost& lost) {
       throw PeerLost({.kind = kind_of(lost.loss_kind()),
                       .rank = lost.rank(),
-                      .host = host_name(),
+                      .host = this_host_name(),
                       .pid = lost.pid(),
                       // Without its number: the fabric counts allocations and parts of calls too.
                       .last_collective = std::string(fabric::name_of(lost.operation())),

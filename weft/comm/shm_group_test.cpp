@@ -11,8 +11,8 @@
 #include "tests/support/ranks.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
-#include "weft/comm/host_name.h"
 #include "weft/comm/peer_lost.h"
+#include "weft/monitor/host_name.h"
 
 namespace weft::comm {
 namespace {
@@ -165,7 +165,7 @@ TEST(ShmGroup, APeerThatLeavesIsNamedWithWhatItDidLast) {
     } catch (const PeerLost& lost) {
       EXPECT_EQ(lost.rank(), 2);
       EXPECT_EQ(lost.loss().kind, LossKind::kLeft);
-      EXPECT_EQ(lost.loss().host, host_name());
+      EXPECT_EQ(lost.loss().host, this_host_name());
       EXPECT_EQ(lost.loss().last_collective, "all_reduce");
     }
     EXPECT_THROW(group->start(barrier()).wait(), PeerLost);

@@ -14,12 +14,12 @@
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
-#include "weft/comm/host_name.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/clock_offsets.h"
 #include "weft/engine/flops_table.h"
 #include "weft/engine/peak_flops.h"
 #include "weft/monitor/comms_log.h"
+#include "weft/monitor/host_name.h"
 #include "weft/monitor/live/live_server.h"
 #include "weft/monitor/span.h"
 
@@ -98,7 +98,7 @@ RunMonitor::RunMonitor(Engine& engine, RunMonitorOptions options)
     : engine_(engine),
       options_(std::move(options)),
       device_(engine.device()),
-      hosts_(engine::exchange_texts(*engine.world().group, comm::host_name(), device_)),
+      hosts_(engine::exchange_texts(*engine.world().group, this_host_name(), device_)),
       use_(pci_bus_id(device_)) {
   if (!options_.record) return;
   telemetry_.emplace(Env::posix(), telemetry_options(engine, options_, hosts_));

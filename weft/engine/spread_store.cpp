@@ -9,10 +9,10 @@
 #include "weft/base/text.h"
 #include "weft/checkpoint/store_names.h"
 #include "weft/checkpoint/store_writer.h"
-#include "weft/comm/host_name.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/file_passing.h"
 #include "weft/engine/spread_store_impl.h"
+#include "weft/monitor/host_name.h"
 
 namespace weft::engine {
 namespace {
@@ -38,7 +38,7 @@ void throw_failures(const std::vector<std::string>& texts, const FailureText& fa
 }
 
 SpreadStore::SpreadStore(comm::Group& group, c10::Device device, Env& env, std::string folder)
-    : device_(device), env_(env), folder_(std::move(folder)), host_(comm::host_name()), rank_(group.rank()) {
+    : device_(device), env_(env), folder_(std::move(folder)), host_(this_host_name()), rank_(group.rank()) {
   look_around(group);
 }
 

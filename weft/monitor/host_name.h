@@ -1,5 +1,5 @@
-// The name of this machine, for what people read: dumps and file names. A pure function of the system, any thread; "" where
-// it has none.
+// The name of this machine, for what people read: errors, dumps and file names. A pure function of the system, any thread;
+// "localhost" where it has none.
 #pragma once
 
 #include <string>

@@ -7,7 +7,8 @@
 #include "weft/base/text.h"
 #include "weft/comm/c10d/roll_call_records_impl.h"
 #include "weft/comm/fabric/liveness.h"
-#include "weft/comm/host_name.h"
+#include "weft/comm/host_identity.h"
+#include "weft/monitor/host_name.h"
 
 namespace weft::comm {
 namespace {
@@ -52,7 +53,7 @@ class Reader {
 Member Member::self(int world, bool serves) {
   static std::atomic<int> num_members{0};
   Member member;
-  member.host = host_name();
+  member.host = this_host_name();
   member.pid = ::getpid();
   member.start_time = fabric::start_time_of(member.pid);
   member.host_identity = comm::host_identity();

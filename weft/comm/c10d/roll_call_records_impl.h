@@ -15,7 +15,7 @@ struct Member {
   std::string host;
   int pid = 0;
   uint64_t start_time = 0;
-  std::string host_identity;  // host_name.h
+  std::string host_identity;  // host_identity.h
   int world = 0;
   bool serves = false;  // the store is in its process
   std::string nonce;    // two threads of one process are two members
