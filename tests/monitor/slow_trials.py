@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ranks slowed down on purpose: does the monitor name the right one, and the part of the step? And is it quiet when nobody is slow?
 
-    make && .venv/bin/python tests/monitor/slow_trials.py [--slowdowns 200] [--ranks 2] [--quiet 1000] [--json]
+    make && .venv/bin/python tests/monitor/slow_trials.py [--slowdowns 200] [--ranks 2] [--quiet 1000] [--results DIR] [--json]
 
 Each slowdown is a random rank, part of the step and 5 to 50 % of it, for 48 steps, between 64 quiet ones (slow_trial.cpp). On a machine with
 neighbours a rank may well be slow without our doing; such an alarm is counted as a false one all the same.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -18,6 +19,11 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build/release/bin"
+sys.path.insert(0, str(ROOT))
+from benchmarks.e2e.pages import machine_line, publish  # noqa: E402
+from benchmarks.e2e.train_vs_torch import machine_name  # noqa: E402
+
+AIM = 0.98
 
 
 def trial(slowdowns: int, ranks: int, seed: int, timeout_s: float) -> list[dict]:
@@ -36,6 +42,39 @@ def is_right(row: dict) -> bool:
     return first.get("rank") == row["rank"] and first.get("phase") == row["phase"]
 
 
+def measure(o: argparse.Namespace) -> dict:
+    load = os.getloadavg()[0]
+    rows = trial(o.slowdowns, o.ranks, o.seed, o.timeout_s)
+    right = [row for row in rows if is_right(row)]
+    backward = [row for row in right if row["phase"] == "backward"]
+    quiet = trial(0, o.ranks, o.seed, o.timeout_s) if o.quiet else []
+    return {"slowdowns": len(rows), "right": len(right), "backward": len(backward),
+            "placed": sum(row["found"][0]["where"] == row["where"] for row in backward), "quiet_steps": 8 * len(quiet),
+            "false_alarms": sum(bool(row["found"]) for row in quiet), "step_ms": rows[0]["step_ms"] if rows else None,
+            "wrong": [row for row in rows if row not in right], "ranks": o.ranks, "machine": machine_name(o), "load_before": load}
+
+
+def is_met(result: dict) -> bool:
+    return result["right"] >= AIM * result["slowdowns"] and result["false_alarms"] == 0
+
+
+def report(o: argparse.Namespace, result: dict, command: str) -> str:
+    wrong = "".join(f"- wanted rank {row['rank']}, {row['phase']} ({row['percent']:.0f} %); found {row['found'] or 'nobody'}\n" for row in result["wrong"])
+    return f"""# Ranks slowed down on purpose
+
+{machine_line(result, f"{result['ranks']} ranks of one thread.")}
+
+Command: `{command}`
+
+| aim | wanted | found |
+|---|---|---|
+| slowdowns named rightly, rank and part of the step | at least {AIM:.0%} | **{result['right']} of {result['slowdowns']}** ({result['right'] / max(1, result['slowdowns']):.1%}) |
+| false alarms in {result['quiet_steps']} quiet steps | 0 | **{result['false_alarms']}** |
+
+Of {result['backward']} in backward, {result['placed']} with the right layer.
+{chr(10) + 'Not named rightly:' + chr(10) + chr(10) + wrong if wrong else ''}"""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--slowdowns", type=int, default=200)
@@ -43,25 +82,13 @@ def main() -> None:
     parser.add_argument("--quiet", type=int, default=1000, help="steps without any; 0: leave that out")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--timeout-s", type=float, default=3600)
+    parser.add_argument("--results", type=pathlib.Path, help="folder for a dated Markdown file")
     parser.add_argument("--json", action="store_true")
+    parser.set_defaults(device="cpu")
     o = parser.parse_args()
-    rows = trial(o.slowdowns, o.ranks, o.seed, o.timeout_s)
-    right = [row for row in rows if is_right(row)]
-    backward = [row for row in right if row["phase"] == "backward"]
-    placed = [row for row in backward if row["found"][0]["where"] == row["where"]]
-    quiet = trial(0, o.ranks, o.seed, o.timeout_s) if o.quiet else []
-    alarms = sum(bool(row["found"]) for row in quiet)
-    result = {"slowdowns": len(rows), "right": len(right), "backward": len(backward), "placed": len(placed), "quiet_looks": len(quiet), "false_alarms": alarms,
-              "step_ms": rows[0]["step_ms"] if rows else None, "wrong": [row for row in rows if row not in right]}
-    if o.json:
-        print(json.dumps(result))
-        return
-    for row in result["wrong"]:
-        print(f"wrong: {row}")
-    print(f"{len(right)} of {len(rows)} slowdowns named rightly, rank and part of the step ({len(right) / max(1, len(rows)):.1%}); "
-          f"of {len(backward)} in backward {len(placed)} with the right layer")
-    print(f"{alarms} of {len(quiet)} looks in {8 * len(quiet)} quiet steps saw somebody slow")
-    sys.exit(0 if len(right) >= 0.98 * len(rows) and alarms == 0 else 1)
+    result = measure(o)
+    publish(o, "slow_ranks", result, report)
+    sys.exit(0 if is_met(result) else 1)
 
 
 if __name__ == "__main__":
