@@ -28,7 +28,6 @@ from benchmarks.e2e.pages import chosen, facts_of, json_text, machine_line, pars
 from benchmarks.e2e.train_vs_torch import num_params, progress, write_init  # noqa: E402
 from benchmarks.peers.contenders import (TORCH_DDP, TORCH_FSDP2, WEFT_ALONE, WEFT_APART, Contender, Place, farthest_losses, run_rounds, same_losses,  # noqa: E402
                                          summary, willing)
-from benchmarks.peers.quiet import judge_for  # noqa: E402
 
 STAGES = (1, 2, 3)
 OF_DDP = 0.70
@@ -108,15 +107,13 @@ def measure(o: argparse.Namespace) -> dict:
         init = pathlib.Path(temp) / "init.safetensors"
         write_init(o, init)
         able, refused = willing(place, contenders(o), o, init, init.parent)
-        judge = judge_for(o.quiet)
-        found = run_rounds(place, able, o, init, init.parent, judge)
-        judge.close()
+        found = run_rounds(place, able, o, init, init.parent)
     together = [one.name for one in able if not one.alone]
     same = same_losses(found, [name for name in together if name not in OTHER_ROUNDING], o.world)
     close = farthest_losses(found, [name for name in together if name in OTHER_ROUNDING], together[0], WITHIN)
     rows = {name: summary(rounds) for name, rounds in found.items()}
     return {"world": o.world, "hosts": len(o.hosts), "tcp_gbit": bits_per_s / 1e9 if o.hosts else None, **facts, "deepspeed_bucket": o.deepspeed_bucket,
-            "same_losses": same, "farthest_losses": close, "refused": refused, "quiet": judge.said(), "rows": rows, "limits_ms": limits_of(rows, o, bits_per_s), "aims": aims_of(rows, o)}
+            "same_losses": same, "farthest_losses": close, "refused": refused, "rows": rows, "limits_ms": limits_of(rows, o, bits_per_s), "aims": aims_of(rows, o)}
 
 
 def mib(count: int | None) -> str:
@@ -166,7 +163,6 @@ weft: buckets of {o.bucket:,} elements; DeepSpeed 0.19.8: {bucket}; torch: its o
 
 Ratios are of medians. The limit is {limits}. Optimizer state has the fp32 copy of the
 weights in it where one is kept: DeepSpeed's ZeRO keeps one with fp32 too. Peak resident is rank 0's, the libraries included.
-{result['quiet']}
 """
 
 
@@ -178,7 +174,6 @@ def main() -> None:
     parser.add_argument("--rate", default="1gbit", help="of the hosts' links")
     parser.add_argument("--deepspeed-bucket", type=int, help="DeepSpeed's reduce_bucket_size and allgather_bucket_size, in elements")
     parser.add_argument("--lazy-gather", action="store_true", help="weft with \"lazy_gather\" on and off too")
-    parser.add_argument("--quiet", type=float, metavar="X", help="run a turn again where the machine was not quiet: a fixed work beside it took X (0.1) above its best")
     parser.add_argument("--in-lab", action="store_true", help=argparse.SUPPRESS)
     o = parser.parse_args()
     o.hosts = enter_lab(o.num_hosts) if o.num_hosts else []

@@ -21,7 +21,6 @@ from typing import Optional
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 from benchmarks.e2e.train_vs_torch import LR, SEED, progress, shape_of  # noqa: E402
-from benchmarks.peers.quiet import NoJudge  # noqa: E402
 
 LIMIT_S = 900  # of one round
 REFUSED = 2  # exit code of weft for what it does not do
@@ -175,13 +174,12 @@ def willing(place: Place, contenders: list[Contender], o: argparse.Namespace, in
     return able, refusals
 
 
-def run_rounds(place: Place, contenders: list[Contender], o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path,
-               judge=NoJudge()) -> dict[str, list[dict]]:
+def run_rounds(place: Place, contenders: list[Contender], o: argparse.Namespace, init: pathlib.Path, folder: pathlib.Path) -> dict[str, list[dict]]:
     """All contenders in turn, o.rounds times; every second round backwards, so that a drift of the machine falls on all."""
     found: dict[str, list[dict]] = {contender.name: [] for contender in contenders}
     for number in range(o.rounds):
         for contender in contenders if number % 2 == 0 else contenders[::-1]:
-            result = judge.run(lambda: run_round(place, contender, o, init, folder))
+            result = run_round(place, contender, o, init, folder)
             found[contender.name].append(result)
             progress(f"round {number + 1}/{o.rounds}  {contender.name:32s} median {result['step_ms']['median']:8.1f} ms  fastest {result['step_ms']['min']:8.1f} ms")
     return found
