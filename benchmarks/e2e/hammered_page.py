@@ -25,18 +25,10 @@ sys.path.insert(0, str(ROOT / "tests" / "monitor"))
 from benchmarks.e2e.pages import SHAPE, machine_line, publish  # noqa: E402
 from benchmarks.e2e.train_vs_torch import machine_name  # noqa: E402
 from hammer import Hammer  # noqa: E402
+from live_helpers import dashboard_port  # noqa: E402
 
 BLOCK_S = 5.0
 EDGE_S = 0.5  # steps this near to a change of sides belong to neither
-
-
-def port_of(folder: pathlib.Path, deadline_s: float = 60) -> int:
-    end = time.monotonic() + deadline_s
-    while time.monotonic() < end:
-        if (folder / "dashboard.json").exists():
-            return int(json.loads((folder / "dashboard.json").read_text())["url"].split(":")[2].split("/")[0])
-        time.sleep(0.05)
-    raise SystemExit("the run has no live page")
 
 
 def hammered_blocks(o: argparse.Namespace, port: int) -> tuple[list[tuple[float, float, bool]], int]:
@@ -62,7 +54,7 @@ def measure(o: argparse.Namespace) -> dict:
         run = subprocess.Popen([ROOT / "build/release/bin/weft", "train", "-n", "1", "--threads", "1", *shape, "--data", "random", "--steps", "1000000", "--config", "config.json",
                                 "--name", "r"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            port = port_of(folder / "runs/r")
+            port = dashboard_port(folder / "runs/r")
             time.sleep(2 * BLOCK_S)  # warm-up
             blocks, opened = hammered_blocks(o, port)
         finally:

@@ -79,6 +79,16 @@ def watching(build_dir: pathlib.Path, folder: pathlib.Path, *flags: str) -> Iter
             raise
 
 
+def dashboard_url(folder: pathlib.Path) -> str:
+    """Address of the live page that the run in this folder serves itself; waits for it."""
+    told = folder / "dashboard.json"
+    return wait_until(lambda: told.exists() and json.loads(told.read_text())["url"])
+
+
+def dashboard_port(folder: pathlib.Path) -> int:
+    return urllib.parse.urlparse(dashboard_url(folder)).port
+
+
 def wait_until(condition, deadline_s: float = DEADLINE_S, every_s: float = 0.05):
     """The first true answer of `condition`; fails at the deadline."""
     end = time.monotonic() + deadline_s

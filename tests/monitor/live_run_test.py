@@ -8,7 +8,7 @@ import subprocess
 import threading
 
 from hammer import REQUESTS, Hammer
-from live_helpers import wait_until
+from live_helpers import dashboard_port
 
 STEPS = 400
 
@@ -18,14 +18,6 @@ def config_with(tmp_path: pathlib.Path, port: int | None) -> str:
     extra = {} if port is None else {"weft": {"dashboard": {"port": port, "token": "a-token-of-the-user"}}}
     path.write_text(json.dumps({"train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, **extra}))
     return str(path)
-
-
-def dashboard_port(folder: pathlib.Path) -> int:
-    def found() -> str:
-        path = folder / "dashboard.json"
-        return json.loads(path.read_text())["url"] if path.exists() else ""
-
-    return int(wait_until(found).split(":")[2].split("/")[0])
 
 
 def test_a_hammered_page_changes_no_bit_of_the_run(weft, build_dir, tmp_path, tiny):
