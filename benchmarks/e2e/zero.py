@@ -6,8 +6,8 @@
     .venv/bin/python benchmarks/e2e/zero.py --hosts 2 --rate 1gbit           one rank on each host of tools/netlab; needs root
     .venv/bin/python benchmarks/e2e/zero.py --hosts 2 --per-host 2           two: with a copy of stage 3's parameters in each host too
 
-Peers: DeepSpeed at the same stages, with overlap_comm and without; DistributedDataParallel and FSDP2 over Gloo; one rank alone, and
-one-rank worlds side by side. The losses of all that share the work are compared bit for bit first. DeepSpeed has its own bucket size
+Peers: DeepSpeed at the same stages, with overlap_comm and without; DistributedDataParallel and FSDP2 over Gloo, the latter as it is by
+default (stage 3) and with parameters kept after forward (stage 2); one rank alone, and one-rank worlds side by side. The losses of all that share the work are compared bit for bit first. DeepSpeed has its own bucket size
 unless --deepspeed-bucket says another. A stage that this weft refuses is left out and named.
 
 The limit is the sum of one rank's phases with nothing to wait for: forward, backward, and its part of the update; between hosts, half of
@@ -26,8 +26,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.e2e.lab import Bound, enter_lab, link_rate  # noqa: E402
 from benchmarks.e2e.pages import chosen, facts_of, json_text, machine_line, parser_for, publish, ratio, work_lines  # noqa: E402
 from benchmarks.e2e.train_vs_torch import num_params, progress, write_init  # noqa: E402
-from benchmarks.peers.contenders import (TORCH_DDP, TORCH_FSDP2, WEFT_ALONE, WEFT_APART, Contender, Place, farthest_losses, run_rounds, same_losses,  # noqa: E402
-                                         summary, willing)
+from benchmarks.peers.contenders import (TORCH_DDP, TORCH_FSDP2, TORCH_FSDP2_KEPT, WEFT_ALONE, WEFT_APART, Contender, Place, farthest_losses, run_rounds,  # noqa: E402
+                                         same_losses, summary, willing)
 
 STAGES = (1, 2, 3)
 OF_DDP = 0.70
@@ -63,7 +63,7 @@ def contenders(o: argparse.Namespace) -> list[Contender]:
              Contender(COPY, stage=3, bucket=o.bucket, more={"zero_optimization": {"zero_hpz_partition_size": o.per_host}})] if o.per_host > 1 else []
     theirs = [Contender(deepspeed_name(stage, overlap), who="deepspeed", stage=stage, overlap=overlap, bucket=o.deepspeed_bucket)
               for stage in STAGES for overlap in (True, False)]
-    return chosen(o, [*ours, *copied, *again, *lazy, TORCH_DDP, *theirs, TORCH_FSDP2, WEFT_ALONE, WEFT_APART])
+    return chosen(o, [*ours, *copied, *again, *lazy, TORCH_DDP, *theirs, TORCH_FSDP2, TORCH_FSDP2_KEPT, WEFT_ALONE, WEFT_APART])
 
 
 def limits_of(rows: dict, o: argparse.Namespace, bits_per_s: float) -> dict[str, float]:

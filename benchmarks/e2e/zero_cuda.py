@@ -56,7 +56,8 @@ def measure(o: argparse.Namespace) -> dict:
         init = pathlib.Path(temp) / "init.safetensors"
         progress("making the weights")
         write_init(o, init)
-        able, refused = willing(place, contenders(o), o, init, init.parent)
+        # A start reads all weights: with one round there is nothing to lose by finding a refusal late.
+        able, refused = willing(place, contenders(o), o, init, init.parent) if o.rounds > 1 else (contenders(o), {})
         found = run_rounds(place, able, o, init, init.parent)
     rows = {name: summary(rounds) for name, rounds in found.items()}
     for name in rows if TORCH.name in found else ():

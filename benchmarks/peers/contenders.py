@@ -40,7 +40,7 @@ class Contender:
     transport: str = ""  # "": weft chooses
     alone: bool = False  # one rank, whatever the world is
     torchrun: bool = False  # torch's own launcher, as its users have it
-    wrap: str = "ddp"  # torch's: or fsdp2
+    wrap: str = "ddp"  # torch's: or fsdp2, fsdp2-kept
     lazy_gather: Optional[bool] = None  # weft gathers parameters when forward needs them; None: its default
     more: dict = dataclasses.field(default_factory=dict)  # further keys of the config of weft and of DeepSpeed
     apart: bool = False  # as many worlds of one rank as there are ranks, at the same time: what sharing the processor costs
@@ -53,6 +53,7 @@ TORCH_DDP = Contender("torch DDP", who="torch")
 TORCHRUN_DDP = Contender("torch DDP, by torchrun", who="torch", torchrun=True)
 TORCH_BF16 = Contender("torch DDP, bf16 hook", who="torch", wire="bf16")
 TORCH_FSDP2 = Contender("torch FSDP2", who="torch", wrap="fsdp2")
+TORCH_FSDP2_KEPT = Contender("torch FSDP2, parameters kept", who="torch", wrap="fsdp2-kept")
 REDUCER = Contender("c10d::Reducer from C++", who="reducer")
 
 

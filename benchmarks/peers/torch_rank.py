@@ -9,7 +9,8 @@ The job is that of rank.py, and:
     wire     "fp32" (default); "bf16" sends gradients as bfloat16 through torch's own bf16_compress_hook. torch refuses that hook by its name
              where there is no NCCL, although Gloo reduces bfloat16 too; so it is registered under another name here. Users of torch on Gloo
              do not get it without the same step
-    wrap     "ddp" (default), or "fsdp2": fully_shard on every block, parameters kept after forward, which is what ZeRO-2 keeps
+    wrap     "ddp" (default); "fsdp2": fully_shard on every block, as it is by default: parameters are given back after forward and
+             gathered again for backward, which is ZeRO-3; "fsdp2-kept": they are kept after forward, which is what ZeRO-2 keeps
 
 A world of one has nothing around the model, and gives the times of forward, backward and update too. bf16 and fp16 are torch's autocast,
 fp16 with its GradScaler; weights stay fp32.
@@ -40,21 +41,22 @@ def send_bf16(group: object, bucket: dist.GradBucket) -> torch.futures.Future[to
 send_bf16.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]}
 
 
-def sharded(model: Losses) -> torch.nn.Module:
+def sharded(model: Losses, keep: bool) -> torch.nn.Module:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     mesh = init_device_mesh(next(model.parameters()).device.type, (dist.get_world_size(),))
+    how = {"mesh": mesh, **({"reshard_after_forward": False} if keep else {})}
     for i in range(model.gpt.shape.layers):
-        fully_shard(getattr(model.gpt, f"block{i}"), mesh=mesh, reshard_after_forward=False)
-    return fully_shard(model, mesh=mesh, reshard_after_forward=False)
+        fully_shard(getattr(model.gpt, f"block{i}"), **how)
+    return fully_shard(model, **how)
 
 
 def wrapped(model: Losses, job: dict) -> torch.nn.Module:
     if dist.get_world_size() == 1:
         return model
-    if job.get("wrap", "ddp") == "fsdp2":
-        return sharded(model)
+    if job.get("wrap", "ddp") != "ddp":
+        return sharded(model, keep=job["wrap"] == "fsdp2-kept")
     parallel = DistributedDataParallel(model)
     if job.get("wire") == "bf16":
         parallel.register_comm_hook(None, send_bf16)
