@@ -7,8 +7,10 @@
     .venv/bin/python benchmarks/e2e/zero.py --hosts 2 --per-host 2           two: with a copy of stage 3's parameters in each host too
 
 Peers: DeepSpeed at the same stages, with overlap_comm and without; DistributedDataParallel and FSDP2 over Gloo, the latter as it is by
-default (stage 3) and with parameters kept after forward (stage 2); one rank alone, and one-rank worlds side by side. The losses of all that share the work are compared bit for bit first. DeepSpeed has its own bucket size
-unless --deepspeed-bucket says another. A stage that this weft refuses is left out and named.
+default (stage 3) and with parameters kept after forward (stage 2); one rank alone, and one-rank worlds side by side. On one host the
+peers are also started by torchrun, as their users have them: `weft run` gives each rank a core of its own, which is a help to them.
+The losses of all that share the work are compared bit for bit first. DeepSpeed has its own bucket size unless --deepspeed-bucket says
+another. A stage that this weft refuses is left out and named.
 
 The limit is the sum of one rank's phases with nothing to wait for: forward, backward, and its part of the update; between hosts, half of
 what is sent (2(n-1)/n of the parameters' bytes, at the rate that TCP reached) beside forward and half beside backward.
@@ -17,6 +19,7 @@ what is sent (2(n-1)/n of the parameters' bytes, at the rate that TCP reached) b
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import pathlib
 import sys
 import tempfile
@@ -26,8 +29,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.e2e.lab import Bound, enter_lab, link_rate  # noqa: E402
 from benchmarks.e2e.pages import chosen, facts_of, json_text, machine_line, parser_for, publish, ratio, work_lines  # noqa: E402
 from benchmarks.e2e.train_vs_torch import num_params, progress, write_init  # noqa: E402
-from benchmarks.peers.contenders import (TORCH_DDP, TORCH_FSDP2, TORCH_FSDP2_KEPT, WEFT_ALONE, WEFT_APART, Contender, Place, farthest_losses, run_rounds,  # noqa: E402
-                                         same_losses, summary, willing)
+from benchmarks.peers.contenders import (TORCH_DDP, TORCH_FSDP2, TORCH_FSDP2_KEPT, TORCHRUN_DDP, WEFT_ALONE, WEFT_APART, Contender, Place, farthest_losses,  # noqa: E402
+                                         run_rounds, same_losses, summary, willing)
 
 STAGES = (1, 2, 3)
 OF_DDP = 0.70
@@ -37,7 +40,7 @@ OF_DEEPSPEED_HOSTS = {2: 0.50}
 OF_FSDP2, OF_FSDP2_HOSTS = 0.40, 0.60
 
 
-OTHER_ROUNDING = {f"DeepSpeed ZeRO-3{more}" for more in ("", ", no overlap")}  # its sums have another order
+OTHER_ROUNDING = {f"DeepSpeed ZeRO-3{more}" for more in ("", ", no overlap", ", by torchrun")}  # its sums have another order
 WITHIN = 1e-3
 GATHERED = "weft ZeRO-3, gathered by copies"
 AGAIN = "weft ZeRO-3, room for a quarter"
@@ -46,6 +49,9 @@ COPY = "weft ZeRO-3, a copy in each host"
 
 def weft_name(stage: int) -> str:
     return f"weft ZeRO-{stage}"
+
+
+BY_TORCHRUN = ", by torchrun"
 
 
 def deepspeed_name(stage: int, overlap: bool) -> str:
@@ -63,6 +69,10 @@ def contenders(o: argparse.Namespace) -> list[Contender]:
              Contender(COPY, stage=3, bucket=o.bucket, more={"zero_optimization": {"zero_hpz_partition_size": o.per_host}})] if o.per_host > 1 else []
     theirs = [Contender(deepspeed_name(stage, overlap), who="deepspeed", stage=stage, overlap=overlap, bucket=o.deepspeed_bucket)
               for stage in STAGES for overlap in (True, False)]
+    # `weft run` binds ranks to cores for everybody; by torch's own launcher peers are as their users have them.
+    if not o.hosts:
+        theirs += [Contender(deepspeed_name(stage, True) + BY_TORCHRUN, who="deepspeed", stage=stage, bucket=o.deepspeed_bucket, torchrun=True) for stage in STAGES]
+        theirs += [TORCHRUN_DDP, dataclasses.replace(TORCH_FSDP2, name=TORCH_FSDP2.name + BY_TORCHRUN, torchrun=True)]
     return chosen(o, [*ours, *copied, *again, *lazy, TORCH_DDP, *theirs, TORCH_FSDP2, TORCH_FSDP2_KEPT, WEFT_ALONE, WEFT_APART])
 
 
@@ -83,13 +93,14 @@ def aim(rows: dict, ours: str, theirs: str, wanted: float) -> list[dict]:
 def peers_of(stage: int, o: argparse.Namespace) -> list[tuple[str, float]]:
     """Whom a stage is to beat, and by how much. Between hosts: DeepSpeed in stage 2, FSDP2 in stage 3."""
     deepspeed = OF_DEEPSPEED_HOSTS if o.hosts else OF_DEEPSPEED
-    peers = [(deepspeed_name(stage, overlap), deepspeed[stage]) for overlap in (True, False) if stage in deepspeed]
+    theirs = [deepspeed_name(stage, True) + BY_TORCHRUN, deepspeed_name(stage, True), deepspeed_name(stage, False)]
+    peers = [(name, deepspeed[stage]) for name in theirs if stage in deepspeed]
     if stage == 3:
-        peers.append((TORCH_FSDP2.name, OF_FSDP2_HOSTS if o.hosts else OF_FSDP2))
+        peers += [(name, OF_FSDP2_HOSTS if o.hosts else OF_FSDP2) for name in (TORCH_FSDP2.name + BY_TORCHRUN, TORCH_FSDP2.name)]
     if o.per_host > 1:
         peers = [(AGAIN, 1.0)] if stage == 3 else []
     if not o.hosts:
-        peers += [(TORCH_DDP.name, OF_DDP)] if stage < 3 else []
+        peers += [(TORCHRUN_DDP.name, OF_DDP), (TORCH_DDP.name, OF_DDP)] if stage < 3 else []
         peers.append((WEFT_ALONE.name, OF_ALONE[stage]))
     return peers
 
