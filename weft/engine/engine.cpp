@@ -34,6 +34,7 @@ void Engine::backward(const at::Tensor& loss) { it_->backward(loss); }
 StepInfo Engine::step() { return it_->step(); }
 bool Engine::is_gradient_accumulation_boundary() const { return it_->at_boundary(); }
 void Engine::zero_grad() { it_->zero_grad(); }
+void Engine::begin_step_times() { it_->begin_step_times(); }
 
 Engine::NoSync::NoSync(Engine& engine) : engine_(engine) { engine_.it_->hold_back(1); }
 Engine::NoSync::~NoSync() { engine_.it_->hold_back(-1); }

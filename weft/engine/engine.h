@@ -124,6 +124,8 @@ class Engine {
   bool is_gradient_accumulation_boundary() const;
   // Drops the gradients of the step so far.
   void zero_grad();
+  // The time of the step under way counts from here on: for monitors, which come after the engine.
+  void begin_step_times();
 
   // While one lives, backward() reduces nothing and step() only counts: accumulation by hand.
   class NoSync {

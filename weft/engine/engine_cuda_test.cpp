@@ -9,6 +9,7 @@
 #include "tests/support/ranks.h"
 #include "weft/base/clock.h"
 #include "weft/base/text.h"
+#include "weft/engine/device_spans.h"
 #include "weft/engine/engine_test_impl.h"
 #include "weft/engine/ready_times.h"
 
@@ -165,6 +166,76 @@ TEST_F(EngineOnCuda, ReadyTimesAreTheDevices) {
   EXPECT_NEAR(times.last_s()[0] / times.last_s()[1], 0.9, 0.09);
   EXPECT_GE(times.backward_s(), times.last_s()[1]);
   EXPECT_EQ(times.last_s()[2], 0) << "it never came";
+}
+
+// Nine tenths of the work in one span, a tenth in the other, both asked for in no time.
+TEST_F(EngineOnCuda, SpansAreTimedOnTheDevice) {
+  at::Tensor busy = at::full({4096, 4096}, 1e-4, at::TensorOptions().device(at::kCUDA));
+  const auto work = [&](int num_products) {
+    for (int i = 0; i < num_products; ++i) busy = at::mm(busy, busy);
+  };
+  work(10);
+  engine::DeviceSpans spans(busy.device());
+  set_spans_on(true);
+  SpanBatch batch;
+  drain_spans(batch);
+  const int64_t began_ns = now_ns();
+  {
+    const Span forward({.name = "forward", .category = SpanCategory::kForward});
+    work(90);
+  }
+  {
+    const Span backward({.name = "backward", .category = SpanCategory::kBackward});
+    work(10);
+  }
+  const double asked_s = static_cast<double>(now_ns() - began_ns) * 1e-9;
+  spans.resolve();
+  drain_spans(batch);
+  EXPECT_TRUE(batch.events.empty()) << "the device has hardly begun";
+  cuda().getStream(busy.device()).synchronize();
+  const int64_t ended_ns = now_ns();
+  spans.resolve();
+  set_spans_on(false);
+  drain_spans(batch);
+  ASSERT_EQ(batch.events.size(), 2U);
+  const auto [forward, backward] = std::pair(batch.events[0], batch.events[1]);
+  EXPECT_NEAR(static_cast<double>(duration_ns(forward)) / static_cast<double>(duration_ns(backward)), 9, 1.5);
+  EXPECT_GE(backward.start_ns, forward.end_ns - 1000);
+  EXPECT_GE(forward.start_ns, began_ns - 200'000);
+  EXPECT_LE(backward.end_ns, ended_ns + 200'000) << "the clocks are compared to a fraction of a millisecond";
+  EXPECT_GT(static_cast<double>(backward.end_ns - began_ns) * 1e-9, 2 * asked_s);
+}
+
+// A step's span, its phases inside it, all on the device's clock.
+TEST_F(EngineOnCuda, AStepHasItsPhasesInside) {
+  DeviceModel model(at::kCUDA);
+  Engine engine(model.tensors(), settings(1, 1), world_of(fresh_run(), 0, 1, kDeadlineS));
+  engine::DeviceSpans spans(model.first.device());
+  set_spans_on(true);
+  engine.begin_step_times();
+  for (int i = 0; i < 3; ++i) {
+    const at::Tensor loss = model.loss(i);
+    engine.backward(loss);
+    engine.step();
+    loss.item<float>();
+    spans.resolve();
+  }
+  set_spans_on(false);
+  SpanBatch batch;
+  drain_spans(batch);
+  std::vector<SpanEvent> steps, inside;
+  for (const SpanEvent& event : batch.events) {
+    if (event.category == SpanCategory::kStep) steps.push_back(event);
+    if (event.category == SpanCategory::kBackward || event.category == SpanCategory::kOptimizer)
+      inside.push_back(event);
+  }
+  ASSERT_EQ(steps.size(), 3U);
+  EXPECT_EQ(steps[2].value, 3);
+  EXPECT_GE(inside.size(), 6U);
+  for (const SpanEvent& event : inside) {
+    EXPECT_GE(event.start_ns, steps.front().start_ns);
+    EXPECT_LE(event.end_ns, steps.back().end_ns) << event.name;
+  }
 }
 
 }  // namespace

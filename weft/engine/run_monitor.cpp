@@ -16,6 +16,7 @@
 #include "weft/base/units.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/clock_offsets.h"
+#include "weft/engine/device_spans.h"
 #include "weft/engine/flops_table.h"
 #include "weft/engine/peak_flops.h"
 #include "weft/monitor/comms_log.h"
@@ -106,6 +107,8 @@ RunMonitor::RunMonitor(Engine& engine, RunMonitorOptions options)
   sent_bytes_ = engine.totals().sent_bytes;
   if (is_profiled(engine.config(), engine.global_steps() + 1)) counter_.emplace();
   if (engine.world().rank == 0 && engine.config().weft.dashboard.port) serve_page();
+  if (!device_.is_cpu()) device_spans_ = std::make_unique<engine::DeviceSpans>(device_);
+  engine.begin_step_times();
 }
 
 RunMonitor::~RunMonitor() = default;
@@ -199,6 +202,7 @@ void RunMonitor::count_flops() {
 
 RankNumbers RunMonitor::measure() {
   if (!telemetry_) return {};
+  if (device_spans_) device_spans_->resolve();
   RankNumbers out = numbers_of(telemetry_->collect(engine_.global_steps()));
   out.rss_bytes = static_cast<double>(rss_bytes().value_or(0));
   out.cpu_percent = use_.cpu_percent().value_or(0);

@@ -28,6 +28,9 @@
 namespace weft {
 
 class LiveServer;
+namespace engine {
+class DeviceSpans;
+}
 
 struct RunMonitorOptions {
   std::string folder = {};  // of the run, made by the caller; the same text on all ranks
@@ -86,7 +89,8 @@ class RunMonitor {
   const at::Device device_;
   std::vector<std::string> hosts_;      // by rank
   std::optional<Telemetry> telemetry_;  // where it records
-  std::unique_ptr<LiveServer> page_;    // of rank 0, with "dashboard"
+  std::unique_ptr<engine::DeviceSpans> device_spans_;
+  std::unique_ptr<LiveServer> page_;  // of rank 0, with "dashboard"
   MachineUse use_;
   int64_t looked_ns_ = 0;  // at the GPU
   double gpu_percent_ = -1;

@@ -90,7 +90,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   gather_lanes_ = std::move(lanes.gather);
   learnt_ = world_.size == 1;  // nobody waits for a bucket
   wants_tuning_ = can_be_tuned();
-  step_began_ns_ = now_ns();
+  begin_step_times();
   lay_out(plan_->table, plan_->options.layout);
   convert_the_rest(model_, config_);
   forget_grown_up();
@@ -481,6 +481,10 @@ std::optional<EngineTuning> Training::tuning() const {
 
 // --- Step ------------------------------------------------------------------------------------------------------------
 
+void Training::begin_step_times() {
+  step_span_ = begin_span({.name = "step", .category = SpanCategory::kStep, .key = "step"});
+}
+
 StepInfo Training::step() {
   check_alive();
   if (!has_gradients_) misuse("step() without backward()", "call backward(loss) before each step()");
@@ -493,16 +497,9 @@ StepInfo Training::step() {
   }
   const int64_t num_parts = std::exchange(in_step_, 0) + 1;
   const StepInfo info = update(num_parts);
-  const int64_t ended_ns = now_ns();
-  if (spans_on()) {
-    record_span({.name = "step",
-                 .category = SpanCategory::kStep,
-                 .key = "step",
-                 .value = global_steps_,
-                 .start_ns = step_began_ns_,
-                 .end_ns = ended_ns});
-  }
-  step_began_ns_ = ended_ns;
+  step_span_.set_value(global_steps_);
+  step_span_.end();
+  begin_step_times();
   return info;
 }
 

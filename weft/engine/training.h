@@ -25,6 +25,7 @@
 #include "weft/engine/saved_numbers.h"
 #include "weft/engine/updater.h"
 #include "weft/memory/flat_buckets.h"
+#include "weft/monitor/span.h"
 #include "weft/plan/agreement.h"
 
 namespace weft::engine {
@@ -45,6 +46,7 @@ class Training {
   StepInfo step();
   bool at_boundary() const;
   void zero_grad();
+  void begin_step_times();
   void hold_back(int change);
   void wait_for_parameters();
 
@@ -241,9 +243,9 @@ class Training {
   bool has_reduced_ = false;    // one of this step's
   int num_no_sync_ = 0;
   int64_t global_steps_ = 0, micro_steps_ = 0;
-  int64_t in_step_ = 0;    // micro-steps of the step under way
-  ReduceTotals replaced_;  // of reducers and gatherings before a new layout
-  int64_t step_began_ns_ = 0;
+  int64_t in_step_ = 0;           // micro-steps of the step under way
+  ReduceTotals replaced_;         // of reducers and gatherings before a new layout
+  OpenSpan step_span_;            // of the step under way
   std::string dead_;              // why; "": alive
   std::optional<Listed> listed_;  // once it is ready
   const std::shared_ptr<const int> life_ = std::make_shared<const int>(0);

@@ -130,6 +130,37 @@ const char* intern_span_name(std::string_view name) {
   return registry().names.emplace(name).first->c_str();
 }
 
+void set_span_timer(SpanTimer* timer) { detail::span_timer.store(timer, std::memory_order_release); }
+
+bool is_timed_elsewhere(SpanCategory category) {
+  switch (category) {
+    case SpanCategory::kStep:
+    case SpanCategory::kForward:
+    case SpanCategory::kBackward:
+    case SpanCategory::kOptimizer:
+    case SpanCategory::kExposedWait: return true;
+    default: return false;
+  }
+}
+
+void OpenSpan::begin_elsewhere() noexcept {
+  SpanTimer* const timer = detail::span_timer.load(std::memory_order_acquire);
+  if (timer != nullptr && is_timed_elsewhere(event_->category)) mark_ = timer->mark();
+}
+
+void OpenSpan::end_elsewhere() noexcept {
+  SpanTimer* const timer = detail::span_timer.load(std::memory_order_acquire);
+  const int64_t from = std::exchange(mark_, -1);
+  if (timer == nullptr) return;
+  if (const int64_t to = timer->mark(); to >= 0) return timer->record(*event_, from, to);
+  timer->drop(from);
+}
+
+void OpenSpan::drop_mark() noexcept {
+  const int64_t mark = std::exchange(mark_, -1);
+  if (SpanTimer* const timer = detail::span_timer.load(std::memory_order_acquire)) timer->drop(mark);
+}
+
 void set_spans_on(bool on) { detail::spans_on_flag.store(on, std::memory_order_relaxed); }
 
 void record_span(const SpanEvent& event) noexcept {

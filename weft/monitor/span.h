@@ -15,6 +15,9 @@
 //
 // Names and keys are kept as pointers: string literals, or intern_span_name() for a text made at run time.
 //
+// Where the training thread only asks for work that a device does later, a SpanTimer says when it was done there: spans of the step, its
+// phases and its waits go through it.
+//
 // Threads: any may record; drain_spans() may be called by any, one at a time goes on. Not for signal handlers.
 // Failure: recording never throws; without memory for a ring its events are dropped and counted.
 #pragma once
@@ -73,9 +76,11 @@ int64_t duration_ns(const SpanEvent& event);
 // A text that outlives the process. Takes a lock and keeps every different text: for names, not for numbers.
 const char* intern_span_name(std::string_view name);
 
+class SpanTimer;
 namespace detail {
 inline std::atomic<bool> spans_on_flag = false;
-}
+inline std::atomic<SpanTimer*> span_timer = nullptr;
+}  // namespace detail
 
 inline bool spans_on() { return detail::spans_on_flag.load(std::memory_order_relaxed); }
 // A span that is under way when this changes is recorded if they were on when it began.
@@ -84,30 +89,59 @@ void set_spans_on(bool on);
 // For times measured elsewhere, such as on a device. Recorded whether spans are on or off: ask spans_on() first.
 void record_span(const SpanEvent& event) noexcept;
 
+// Times of work that was asked for and is done elsewhere. Threads: any, at the same time.
+class SpanTimer {
+ public:
+  virtual ~SpanTimer() = default;
+  // The end of the work that the calling thread has asked for so far; negative: cannot be had.
+  virtual int64_t mark() noexcept = 0;
+  // Calls record_span() with their times, once both are known. Takes the marks back, as drop() does one.
+  virtual void record(const SpanEvent& event, int64_t from_mark, int64_t to_mark) noexcept = 0;
+  virtual void drop(int64_t mark) noexcept = 0;
+};
+// One at a time, null for none. Requires: no span is open when one goes.
+void set_span_timer(SpanTimer* timer);
+bool is_timed_elsewhere(SpanCategory category);
+
 // Something that ends elsewhere than where it began, perhaps on another thread. Without end() it leaves no trace.
 class OpenSpan {
  public:
   OpenSpan() = default;
-  OpenSpan(OpenSpan&& other) noexcept : event_(std::exchange(other.event_, std::nullopt)) {}
+  OpenSpan(OpenSpan&& other) noexcept
+      : event_(std::exchange(other.event_, std::nullopt)), mark_(std::exchange(other.mark_, -1)) {}
   OpenSpan& operator=(OpenSpan&& other) noexcept {
+    forget();
     event_ = std::exchange(other.event_, std::nullopt);
+    mark_ = std::exchange(other.mark_, -1);
     return *this;
   }
   OpenSpan(const OpenSpan&) = delete;
   OpenSpan& operator=(const OpenSpan&) = delete;
-  ~OpenSpan() = default;
+  ~OpenSpan() { forget(); }
 
+  bool is_open() const { return event_.has_value(); }
+  void set_value(int64_t value) {
+    if (event_) event_->value = value;
+  }
   // Later calls do nothing.
   void end() noexcept {
     if (!event_) return;
     event_->end_ns = now_ns();
-    record_span(*event_);
+    mark_ < 0 ? record_span(*event_) : end_elsewhere();
     event_.reset();
   }
 
  private:
   friend OpenSpan begin_span(const SpanEvent& what);
+  void begin_elsewhere() noexcept;
+  void end_elsewhere() noexcept;
+  void forget() noexcept {
+    if (mark_ >= 0) drop_mark();
+  }
+  void drop_mark() noexcept;
+
   std::optional<SpanEvent> event_;
+  int64_t mark_ = -1;  // of the timer, where it was asked
 };
 
 inline OpenSpan begin_span(const SpanEvent& what) {
@@ -115,6 +149,7 @@ inline OpenSpan begin_span(const SpanEvent& what) {
   if (!spans_on()) return span;
   span.event_ = what;
   span.event_->start_ns = now_ns();
+  if (detail::span_timer.load(std::memory_order_relaxed) != nullptr) span.begin_elsewhere();
   return span;
 }
 

@@ -137,6 +137,75 @@ TEST_F(Spans, NamesMadeAtRunTimeLiveOn) {
   EXPECT_STREQ(name, "layer 3");
 }
 
+// A device that does its work when it is told to: marks are counted, and known when the test says so.
+class LateTimer final : public SpanTimer {
+ public:
+  LateTimer() { set_span_timer(this); }
+  ~LateTimer() override { set_span_timer(nullptr); }
+  LateTimer(const LateTimer&) = delete;
+  LateTimer& operator=(const LateTimer&) = delete;
+
+  int64_t mark() noexcept override { return next_++; }
+  void record(const SpanEvent& event, int64_t from_mark, int64_t to_mark) noexcept override {
+    waiting_.push_back(event);
+    waiting_.back().start_ns = 1000 * from_mark;
+    waiting_.back().end_ns = 1000 * to_mark;
+  }
+  void drop(int64_t mark) noexcept override { dropped.insert(mark); }
+  void finish() {
+    for (const SpanEvent& event : waiting_) record_span(event);
+    waiting_.clear();
+  }
+
+  std::set<int64_t> dropped;
+
+ private:
+  int64_t next_ = 5;
+  std::vector<SpanEvent> waiting_;
+};
+
+TEST_F(Spans, PhasesHaveTheTimesOfTheDevice) {
+  LateTimer timer;
+  {
+    const Span step({.name = "forward", .category = SpanCategory::kForward});
+    const Span wait({.name = "wait", .category = SpanCategory::kExposedWait});
+    const Span data({.name = "batch", .category = SpanCategory::kData});
+  }
+  SpanBatch now = drained();
+  ASSERT_EQ(now.events.size(), 1U);
+  EXPECT_STREQ(now.events[0].name, "batch") << "the host's own work";
+  timer.finish();
+  now = drained();
+  ASSERT_EQ(now.events.size(), 2U);
+  EXPECT_STREQ(now.events[0].name, "wait");
+  EXPECT_EQ(std::pair(now.events[0].start_ns, now.events[0].end_ns), std::pair(int64_t{6000}, int64_t{7000}));
+  EXPECT_EQ(std::pair(now.events[1].start_ns, now.events[1].end_ns), std::pair(int64_t{5000}, int64_t{8000}));
+  EXPECT_TRUE(timer.dropped.empty());
+}
+
+TEST_F(Spans, AMarkThatNobodyEndsIsGivenBack) {
+  LateTimer timer;
+  {
+    OpenSpan open = begin_span({.name = "backward", .category = SpanCategory::kBackward});
+    OpenSpan other = begin_span({.name = "backward", .category = SpanCategory::kBackward});
+    other = std::move(open);
+    EXPECT_EQ(timer.dropped, std::set<int64_t>({6}));
+  }
+  EXPECT_EQ(timer.dropped, std::set<int64_t>({5, 6}));
+  timer.finish();
+  EXPECT_TRUE(drained().events.empty());
+}
+
+TEST_F(Spans, ATimerThatIsGoneTakesItsSpansAlong) {
+  OpenSpan open;
+  {
+    const LateTimer timer;
+    open = begin_span({.name = "step", .category = SpanCategory::kStep});
+  }
+  open.end();
+  EXPECT_TRUE(drained().events.empty());
+}
+
 TEST(SpanEvents, DurationsAreNeverNegativeAndNeverOverflow) {
   EXPECT_EQ(duration_ns({.start_ns = 5, .end_ns = 9}), 4);
   EXPECT_EQ(duration_ns({.start_ns = 9, .end_ns = 5}), 0);
