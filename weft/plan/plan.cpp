@@ -66,7 +66,8 @@ void cut_into_units(const config::ZeroOptimization& zero, LayoutOptions& layout)
   const int64_t most = std::clamp<int64_t>(zero.stage3_max_live_parameters, 1, kMaxUnitElements);
   layout.bucket_elements = std::min(zero.reduce_bucket_size, most);
   layout.persistent_below = zero.stage3_param_persistence_threshold;
-  layout.max_persistent_elements = zero.stage3_model_persistence_threshold;
+  // As DeepSpeed counts it.
+  layout.max_persistent_elements = zero.stage3_model_persistence_threshold / std::max(1, layout.world);
 }
 
 }  // namespace

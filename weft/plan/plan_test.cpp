@@ -48,6 +48,27 @@ TEST(Plan, AHostsCopyIsForGroupsThatDivideTheWorldInStage3) {
   for (const int world : {1, 2, 4, 6}) EXPECT_EQ(options_from(config, world).host_copy, 0) << world;
 }
 
+// stage3_model_persistence_threshold is of the whole world: each rank has its share of what may stay.
+TEST(Plan, WhatStaysIsCappedByTheThresholdOverTheRanks) {
+  config::Resolved config = small_config();
+  config.zero_optimization.stage = 3;
+  EXPECT_EQ(options_from(config, 4).layout.max_persistent_elements, INT64_MAX / 4) << "no limit to speak of";
+  config.zero_optimization.stage3_model_persistence_threshold = 60;
+  EXPECT_EQ(options_from(config, 4).layout.max_persistent_elements, 15);
+  const auto num_staying = [&](int world) {
+    std::vector<Parameter> parameters;
+    for (const char* name : {"a", "b", "c", "d"}) parameters.push_back({.name = name, .shape = {10}});
+    const Plan plan = make_plan(ParameterTable(std::move(parameters)), options_from(config, world));
+    size_t out = 0;
+    for (const Bucket& bucket : plan.layout.buckets) out += bucket.persistent ? bucket.places.size() : 0;
+    return out;
+  };
+  EXPECT_EQ(num_staying(1), 4U);
+  EXPECT_EQ(num_staying(2), 3U);
+  EXPECT_EQ(num_staying(4), 1U);
+  EXPECT_EQ(num_staying(8), 0U);
+}
+
 TEST(Plan, WithoutOverlapThereIsNoSmallFirstBucket) {
   EXPECT_EQ(options_from(small_config(), 2).layout.first_bucket_bytes, 0);
 }
