@@ -21,9 +21,9 @@ from pathlib import Path
 TABLE = "weft/config/settings.toml"
 TYPES = {"bool": "bool", "int": "int64_t", "float": "double", "string": "std::string", "path": "std::string",
          "dtype": "Dtype", "strings": "std::vector<std::string>", "object": "Value", "list": "Value", "any": "Value", "null": "Value"}
-SECTION_COLUMNS = {"path", "struct", "strict", "strict_since", "open", "null", "since", "standing", "doc", "keys", "aliases", "drops_auto"}
+SECTION_COLUMNS = {"path", "struct", "strict", "strict_since", "open", "null", "since", "standing", "why", "why_zh", "doc", "keys", "aliases", "drops_auto"}
 COLUMNS = {"key", "type", "default", "null", "derived", "was", "range", "values", "fold", "cpp", "spellings", "aliases", "since",
-           "removed", "renamed", "deprecated", "effect", "standing", "stages", "needs", "dead", "checked", "doc"}
+           "removed", "renamed", "deprecated", "effect", "standing", "why", "why_zh", "stages", "needs", "dead", "checked", "doc"}
 MADE_BY = "// Made by tools/gen_settings.py from settings.toml; change that.\n// clang-format off\n"
 
 
@@ -36,7 +36,16 @@ def load(root: Path) -> dict:
             row["path"] = f"{section['path']}.{row['key']}".lstrip(".")
             row.setdefault("standing", section["standing"])
             row.setdefault("effect", "behaviour")
+            if row["standing"] == section["standing"] and "why" not in row:
+                row |= {column: section[column] for column in ("why", "why_zh") if column in section}
+            check_reason(row)
     return table
+
+
+def check_reason(row: dict) -> None:
+    """What weft does not act on has a reason, and both languages have it."""
+    if ("why" in row) != ("why_zh" in row) or (row["standing"] != "honoured" and "why" not in row):
+        sys.exit(f"{TABLE}: {row['path']}: {row['standing']}, and no reason in both languages (why, why_zh)")
 
 
 def check_columns(row: dict, known: set[str], where: str) -> None:
@@ -95,7 +104,8 @@ def cpp_table(table: dict) -> str:
             section_arrays.append(array(names, section["aliases"]))
         sections.append(
             f"    {{{text(section['path'])}, {flag(section, 'strict')}, {version(section.get('strict_since'))}, {flag(section, 'open')}, "
-            f"{flag(section, 'null')}, {flag(section, 'drops_auto')}, {names}, {version(section.get('since'))}, Standing::k{camel(section['standing'])}, {text(section['doc'])}}},")
+            f"{flag(section, 'null')}, {flag(section, 'drops_auto')}, {names}, {version(section.get('since'))}, Standing::k{camel(section['standing'])}, "
+            f"{text(section.get('why', ''))}, {text(section.get('why_zh', ''))}, {text(section['doc'])}}},")
         for row in section["keys"]:
             name = camel(row["path"])
             lists = []
@@ -117,7 +127,8 @@ def cpp_table(table: dict) -> str:
                 f"{flag(row, 'spellings')}, {cpp_range(row.get('range'))}, {lists[1]}, {old}, {version(row.get('since'))}, "
                 f"{version(row.get('removed'))}, {text(row.get('renamed', ''))}, {text(row.get('deprecated', ''))}, "
                 f"Effect::k{camel(row['effect'])}, Standing::k{camel(row['standing'])}, {stages}, {text(row.get('needs', ''))}, "
-                f"{flag(row, 'dead')}, Checked::k{camel(row.get('checked', 'never'))}, {text(row['doc'])}}},")
+                f"{flag(row, 'dead')}, Checked::k{camel(row.get('checked', 'never'))}, {text(row.get('why', ''))}, {text(row.get('why_zh', ''))}, "
+                f"{text(row['doc'])}}},")
     argument_rows = []
     for number, arguments in enumerate(table["arguments"]):
         names = f"kArguments{number}"
@@ -234,9 +245,9 @@ def resolved_source(table: dict) -> str:
 # --- The page --------------------------------------------------------------------------------------------------------------
 
 STANDING_WORDS = {
-    "planned": "read and checked; the part that uses it is being built",
+    "planned": "read and checked; the part that uses it is being built. `weft check` and a run say so, where the value asks for it",
     "honoured": "read, checked and acted on",
-    "ignored": "means nothing to weft; `weft check` says so",
+    "ignored": "without effect, for the reason in the notes. `weft check` and a run say so, where the value is not the default",
     "refused": "an error unless it has its inactive value",
 }
 
@@ -258,7 +269,7 @@ def shown_type(row: dict) -> str:
     return kind + (f" {row['range']}" if row.get("range") else "") + (", null" if row.get("null") else "")
 
 
-def notes(row: dict) -> str:
+def notes(row: dict, section: dict) -> str:
     found = []
     if row.get("aliases"):
         found.append("also `" + "`, `".join(row["aliases"]) + "`")
@@ -271,6 +282,8 @@ def notes(row: dict) -> str:
     for column, word in (("since", "since"), ("removed", "removed in"), ("renamed", "now"), ("deprecated", "write instead")):
         if row.get(column):
             found.append(f"{word} `{row[column]}`" if column in ("renamed", "deprecated") else f"{word} {row[column]}")
+    if row.get("why") and row["why"] != section.get("why"):
+        found.append(f"here: {row['why'].replace('|', '/')}")
     return "; ".join(found)
 
 
@@ -279,7 +292,8 @@ def section_words(section: dict) -> str:
     if section.get("strict"):
         since = f" (since {section['strict_since']})" if section.get("strict_since") else ""
         words += f" DeepSpeed refuses keys it does not know here{since}."
-    return words + (f" Since {section['since']}." if section.get("since") else "")
+    words += f" Since {section['since']}." if section.get("since") else ""
+    return words + (f" Here: {section['why']}." if section.get("why") else "")
 
 
 def page(table: dict) -> str:
@@ -296,7 +310,7 @@ def page(table: dict) -> str:
         lines += [f"## {section['path'] or 'Top level'}", "", *textwrap.wrap(section_words(section), 140), "",
                   "| key | type | default | weft | effect | meaning | notes |", "|---|---|---|---|---|---|---|"]
         lines += [f"| `{row['key']}` | {shown_type(row)} | {shown_default(row)} | {row['standing']} | {row['effect']} | "
-                  f"{row['doc'].replace('|', '/')} | {notes(row)} |" for row in section["keys"]]
+                  f"{row['doc'].replace('|', '/')} | {notes(row, section)} |" for row in section["keys"]]
         lines.append("")
     lines += ["## Arguments of optimizers and schedules", "", "`optimizer.params` and `scheduler.params` are handed to a constructor, which "
               "refuses what it does not know.", ""]

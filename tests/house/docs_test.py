@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -77,6 +78,14 @@ def test_lines_fit(page):
 def test_the_settings_are_made_from_their_table():
     done = run(sys.executable, REPO / "tools/gen_settings.py", "--check")
     assert done.code == 0, done.lines
+
+
+def test_the_pages_on_zero_name_every_setting_of_its_section():
+    table = tomllib.loads((REPO / "weft/config/settings.toml").read_text(encoding="utf-8"))
+    pages = "".join((REPO / page).read_text(encoding="utf-8") for page in ("docs/zero.md", "docs/zero3.md"))
+    keys = [row["key"] for section in table["section"] if section["path"] == "zero_optimization" for row in section["keys"]]
+    inner = [section["path"].split(".")[1] for section in table["section"] if section["path"].startswith("zero_optimization.")]
+    assert [key for key in keys + inner if not re.search(rf"`{key}\b", pages)] == []
 
 
 def test_the_index_names_every_page():

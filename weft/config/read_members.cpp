@@ -31,7 +31,7 @@ class Walker {
         report_unknown(reading_, section, member);
       }
     }
-    if (section.standing == Standing::kRefused || section.standing == Standing::kIgnored) say_standing(section, object);
+    if (section.standing != Standing::kHonoured) say_standing(section, object);
   }
 
   // One word for a whole section that weft does not act on, at its key.
@@ -39,14 +39,27 @@ class Walker {
     const Member* member = find_member_path(reading_.document.root, section.path);
     const bool said_above = section.path.find('.') != std::string_view::npos &&
                             find_section(section.path.substr(0, section.path.find('.')))->standing == section.standing;
-    if (member == nullptr || said_above) return;
-    const Value* enabled = object.find("enabled");
-    const Setting* switch_setting = find_setting(cat(section.path, ".enabled"));
-    bool active = !object.members.empty();
-    if (switch_setting != nullptr)
-      active = enabled != nullptr ? is_true(*enabled) : switch_setting->default_json == "true";
-    if (section.path == "tensor_parallel") active = tensor_parallel_is_on();
-    report_out_of_scope(reading_, section.path, *member, active, section.standing == Standing::kRefused, section.doc);
+    if (member == nullptr || said_above || !asks_for_something(section, object)) return;
+    report_standing(reading_, section.path, *member, section.standing,
+                    {std::string(section.why), std::string(section.why_zh)});
+  }
+
+  // By its switch, where it has one that is off by default; else by what is not the default.
+  bool asks_for_something(const Section& section, const Value& object) const {
+    if (section.path == "tensor_parallel") return tensor_parallel_is_on();
+    if (const Setting* device = find_setting(cat(section.path, ".device")))
+      return reading_.value(device->path).text != "none";
+    const Setting* enabled = find_setting(cat(section.path, ".enabled"));
+    if (enabled != nullptr && (enabled->default_json == "false" || section.standing == Standing::kRefused))
+      return reading_.value(enabled->path).boolean;
+    // What is refused may be switched on by being there.
+    if (section.standing == Standing::kRefused) return !object.members.empty();
+    return std::ranges::any_of(object.members, [&](const Member& member) {
+      const std::string path = path_in(section.path, member.key);
+      if (const Setting* setting = find_setting(path)) return !reading_.is_default(setting->path);
+      const Section* inner = find_section(path);
+      return inner != nullptr ? asks_for_something(*inner, member.value) : section.open;
+    });
   }
 
   static bool is_true(const Value& value) {
@@ -203,21 +216,27 @@ class Walker {
     if (!value) return report_type(reading_, setting, path, member);
     const bool in_range = !value->is_number() || setting.range.holds(value->number());
     if (!in_range) return report_range(reading_, setting, path, member);
-    if (setting.standing == Standing::kRefused || setting.standing == Standing::kIgnored)
-      say_standing(setting, member, *value);
+    if (setting.standing != setting.section->standing) say_standing(setting, member, *value);
     set_value(reading_, setting.path, std::move(*value), {Origin::Kind::kFile, member.value.span, {}});
   }
 
+  // Of a setting whose section does not say it for all of its keys.
   void say_standing(const Setting& setting, const Member& member, const Value& value) {
-    if (setting.section->standing == Standing::kRefused || setting.section->standing == Standing::kIgnored) return;
-    if (setting.dead) return;                                            // the doctor has a rule for those
-    const bool is_one = value.kind == Kind::kInt && value.integer == 1;  // a size of 1: nothing is split
-    bool active = !is_one && to_json(value) != to_json(reading_.defaults[index_of(setting)]);
+    if (setting.standing == Standing::kHonoured || !asks_for_something(setting, value)) return;
+    report_standing(reading_, setting.path, member, setting.standing,
+                    {std::string(setting.why), std::string(setting.why_zh)});
+  }
+
+  bool asks_for_something(const Setting& setting, const Value& value) const {
     if (value.is_object()) {
       const Value* enabled = value.find("enabled");
-      active = enabled != nullptr ? is_true(*enabled) : !value.members.empty();
+      return enabled != nullptr ? is_true(*enabled) : !value.members.empty();
     }
-    report_out_of_scope(reading_, setting.path, member, active, setting.standing == Standing::kRefused, setting.doc);
+    const bool is_one = value.kind == Kind::kInt && value.integer == 1;  // a size of 1: nothing is split
+    if (is_one && setting.standing == Standing::kRefused) return false;
+    const Value& usual = reading_.defaults[index_of(setting)];
+    if (usual.kind == Kind::kNull && value.kind == Kind::kBool) return value.boolean;
+    return to_json(value) != to_json(usual);
   }
 
   Reading& reading_;

@@ -167,6 +167,16 @@ std::vector<std::string> describe_settings(const Reading& reading) {
   return out;
 }
 
+std::vector<IdleSetting> describe_idle(const Reading& reading) {
+  std::vector<IdleSetting> out;
+  for (const Problem& problem : reading.problems) {
+    const bool is_planned = problem.rule == "keys/not-yet";
+    if (!is_planned && problem.rule != "keys/out-of-scope") continue;
+    out.push_back({cat(reading.document.source->where(problem.span), ": ", problem.message.en), is_planned});
+  }
+  return out;
+}
+
 Reading read_config(Document document, Facts facts, std::optional<Version> version) {
   Reading reading;
   reading.document = std::move(document);

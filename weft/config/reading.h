@@ -76,6 +76,13 @@ std::string describe_origin(const Reading& reading, std::string_view path, Langu
 // A line for each setting that weft acts on and each that the file gives: "zero_optimization.stage = 2 (ds.json:12:5)".
 std::vector<std::string> describe_settings(const Reading& reading);
 
+// A setting of the file that changes nothing here: "ds.json:12:5: zero_optimization.reduce_scatter has no effect in weft: …".
+struct IdleSetting {
+  std::string text;
+  bool is_planned = false;  // it is to have an effect one day, and the file asks for it
+};
+std::vector<IdleSetting> describe_idle(const Reading& reading);
+
 // `version`: --as; else the file's weft.semantics; else the newest. Facts given win over the training config's.
 Reading read_config(Document document, Facts facts, std::optional<Version> version = std::nullopt);
 

@@ -51,8 +51,7 @@ void report_range(Reading& reading, const Setting& setting, const std::string& p
 
 // A key that nobody reads: misspelt, misplaced, another tool's, a comment, or simply unknown.
 void report_unknown(Reading& reading, const Section& section, const Member& member);
-// A key that DeepSpeed knows and weft does nothing with, or refuses.
-void report_out_of_scope(Reading& reading, std::string_view path, const Member& member, bool active, bool refused,
-                         std::string_view doc);
+// A key that DeepSpeed knows and weft does not act on, with a value that asks for something. Requires: not kHonoured.
+void report_standing(Reading& reading, std::string_view path, const Member& member, Standing standing, Words why);
 
 }  // namespace weft::config

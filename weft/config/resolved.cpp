@@ -17,28 +17,8 @@ std::string_view to_text(ReduceOp value) {
   return kTexts[static_cast<size_t>(value)];
 }
 
-std::string_view to_text(LogLevel value) {
-  constexpr std::string_view kTexts[] = {"debug", "info", "warning", "error", "critical"};
-  return kTexts[static_cast<size_t>(value)];
-}
-
 std::string_view to_text(OffloadDevice value) {
   constexpr std::string_view kTexts[] = {"none", "cpu", "nvme"};
-  return kTexts[static_cast<size_t>(value)];
-}
-
-std::string_view to_text(TagValidation value) {
-  constexpr std::string_view kTexts[] = {"IGNORE", "WARN", "FAIL"};
-  return kTexts[static_cast<size_t>(value)];
-}
-
-std::string_view to_text(WriterType value) {
-  constexpr std::string_view kTexts[] = {"MOCK", "PYTHON", "FAST"};
-  return kTexts[static_cast<size_t>(value)];
-}
-
-std::string_view to_text(WriteUnit value) {
-  constexpr std::string_view kTexts[] = {"REPLICA", "SOCKET", "MACHINE"};
   return kTexts[static_cast<size_t>(value)];
 }
 
@@ -80,14 +60,11 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[13], r.wall_clock_breakdown);
   take(values[14], r.memory_breakdown);
   take(values[15], r.dump_state);
-  take(values[16], r.log_level, 5);
-  take(values[18], r.allgather_size);
   take(values[39], r.optimizer.type);
   take(values[40], r.optimizer.params);
   take(values[42], r.scheduler.type);
   take(values[43], r.scheduler.params);
   take(values[44], r.fp16.enabled);
-  take(values[45], r.fp16.auto_cast);
   take(values[46], r.fp16.loss_scale);
   take(values[47], r.fp16.initial_scale_power);
   take(values[48], r.fp16.loss_scale_window);
@@ -100,35 +77,20 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[57], r.bf16.bf16_optimizer_states);
   take(values[58], r.torch_autocast.enabled);
   take(values[59], r.torch_autocast.dtype, 3);
-  take(values[60], r.torch_autocast.lower_precision_safe_modules);
   take(values[61], r.data_types.grad_accum_dtype, 3);
   take(values[62], r.data_types.param_dtype, 3);
   take(values[63], r.data_types.buffer_dtype, 3);
   take(values[65], r.zero_optimization.stage);
   take(values[66], r.zero_optimization.contiguous_gradients);
-  take(values[67], r.zero_optimization.reduce_scatter);
   take(values[68], r.zero_optimization.reduce_bucket_size);
-  take(values[69], r.zero_optimization.use_multi_rank_bucket_allreduce);
-  take(values[71], r.zero_optimization.allgather_bucket_size);
   take(values[72], r.zero_optimization.overlap_comm);
-  take(values[73], r.zero_optimization.compute_grad_norm);
-  take(values[74], r.zero_optimization.load_from_fp32_weights);
-  take(values[76], r.zero_optimization.sub_group_size);
   take(values[77], r.zero_optimization.stage3_prefetch_bucket_size);
   take(values[78], r.zero_optimization.stage3_param_persistence_threshold);
   take(values[79], r.zero_optimization.stage3_model_persistence_threshold);
   take(values[80], r.zero_optimization.stage3_max_live_parameters);
   take(values[81], r.zero_optimization.stage3_max_reuse_distance);
   take(values[82], r.zero_optimization.stage3_gather_16bit_weights_on_model_save);
-  take(values[84], r.zero_optimization.stage3_module_granularity_threshold);
-  take(values[86], r.zero_optimization.stage3_allgather_sequential);
-  take(values[87], r.zero_optimization.ignore_unused_parameters);
-  take(values[89], r.zero_optimization.round_robin_gradients);
-  take(values[90], r.zero_optimization.parameter_alignment);
   take(values[91], r.zero_optimization.zero_hpz_partition_size);
-  take(values[96], r.zero_optimization.pipeline_loading_checkpoint);
-  take(values[98], r.zero_optimization.log_trace_cache_warnings);
-  take(values[99], r.zero_optimization.enable_sanity_checks);
   take(values[107], r.zero_optimization.offload_param.device, 3);
   take(values[108], r.zero_optimization.offload_param.nvme_path);
   take(values[109], r.zero_optimization.offload_param.buffer_count);
@@ -142,9 +104,6 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[117], r.zero_optimization.offload_optimizer.pipeline_read);
   take(values[118], r.zero_optimization.offload_optimizer.pipeline_write);
   take(values[120], r.zero_optimization.offload_optimizer.ratio);
-  take(values[123], r.zero_optimization.leaf_module.classes);
-  take(values[124], r.zero_optimization.leaf_module.names);
-  take(values[125], r.zero_optimization.leaf_module.name_suffixes);
   take(values[136], r.activation_checkpointing.partition_activations);
   take(values[137], r.activation_checkpointing.number_checkpoints);
   take(values[139], r.activation_checkpointing.cpu_checkpointing);
@@ -153,16 +112,7 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[144], r.aio.intra_op_parallelism);
   take(values[146], r.aio.single_submit);
   take(values[147], r.aio.overlap_events);
-  take(values[149], r.checkpoint.tag_validation, 3);
-  take(values[150], r.checkpoint.load_universal);
   take(values[151], r.checkpoint.use_node_local_storage);
-  take(values[154], r.checkpoint.writer.type, 3);
-  take(values[155], r.checkpoint.writer.io_buffer_size);
-  take(values[156], r.checkpoint.writer.io_buffer_double);
-  take(values[157], r.checkpoint.writer.io_multiplier);
-  take(values[158], r.checkpoint.writer.show_statistics);
-  take(values[159], r.checkpoint.writer.data_parallel, 3);
-  take(values[160], r.checkpoint.writer.decoupled);
   take(values[161], r.tensorboard.enabled);
   take(values[162], r.tensorboard.output_path);
   take(values[163], r.tensorboard.job_name);
@@ -177,8 +127,6 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[182], r.flops_profiler.profile_step);
   take(values[185], r.flops_profiler.detailed);
   take(values[186], r.flops_profiler.output_file);
-  take(values[187], r.timers.throughput.enabled);
-  take(values[188], r.timers.throughput.synchronized);
   take(values[189], r.comms_logger.enabled);
   take(values[190], r.comms_logger.verbose);
   take(values[191], r.comms_logger.prof_all);

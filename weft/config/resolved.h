@@ -23,20 +23,8 @@ std::string_view to_text(Dtype value);
 enum class ReduceOp { kMean, kSum };
 std::string_view to_text(ReduceOp value);
 
-enum class LogLevel { kDebug, kInfo, kWarning, kError, kCritical };
-std::string_view to_text(LogLevel value);
-
 enum class OffloadDevice { kNone, kCpu, kNvme };
 std::string_view to_text(OffloadDevice value);
-
-enum class TagValidation { kIgnore, kWarn, kFail };
-std::string_view to_text(TagValidation value);
-
-enum class WriterType { kMock, kPython, kFast };
-std::string_view to_text(WriterType value);
-
-enum class WriteUnit { kReplica, kSocket, kMachine };
-std::string_view to_text(WriteUnit value);
 
 enum class Transport { kAuto, kShm, kGloo, kNccl };
 std::string_view to_text(Transport value);
@@ -71,30 +59,6 @@ struct OffloadOptimizer {
   double ratio = 1.0;  // Part of the state that goes to the CPU.
 };
 
-// Modules gathered as one unit. Stage 3. weft's gate needs none: parameters are gathered when an operator touches them.
-struct LeafModule {
-  std::vector<std::string> classes = {};  // Class paths.
-  std::vector<std::string> names = {};  // Module names.
-  std::vector<std::string> name_suffixes = {};  // Ends of module names.
-};
-
-// The fast writer.
-struct CheckpointWriter {
-  WriterType type = WriterType::kFast;  // Which writer.
-  int64_t io_buffer_size = 67108864;  // Bytes of its buffer.
-  bool io_buffer_double = true;  // Two buffers in turn.
-  int64_t io_multiplier = 1;  // Writers per rank.
-  bool show_statistics = false;  // Print rates.
-  std::optional<WriteUnit> data_parallel = {};  // Which ranks share the writing.
-  bool decoupled = false;  // Save in the background, commit at a later step.
-};
-
-// The throughput timer.
-struct ThroughputTimer {
-  bool enabled = true;  // Samples per second with steps_per_print.
-  bool synchronized = true;  // Wait for the device before reading the clock.
-};
-
 // A page in the browser that shows the run while it goes on.
 struct Dashboard {
   std::optional<int64_t> port = {};  // Where it is served, by rank 0, or the next port that is free; 0: any; absent: no page.
@@ -117,7 +81,6 @@ struct Scheduler {
 // Training in fp16 with loss scaling.
 struct Fp16 {
   bool enabled = false;  // Parameters in fp16, an fp32 master copy, a loss scale.
-  bool auto_cast = false;  // Cast floating-point inputs of forward to fp16.
   double loss_scale = 0.0;  // 0: dynamic; above 0: that scale, always.
   int64_t initial_scale_power = 16;  // The dynamic scale starts at 2 to this power.
   int64_t loss_scale_window = 1000;  // Steps without overflow before the scale doubles.
@@ -138,7 +101,6 @@ struct Bf16 {
 struct TorchAutocast {
   bool enabled = false;  // Enter autocast in forward; parameters stay fp32.
   std::optional<Dtype> dtype = {};  // Lower type of the autocast region.
-  std::optional<std::vector<std::string>> lower_precision_safe_modules = {};  // Modules whose gradients travel in the lower type.
 };
 
 // Types of buffers the engine keeps.
@@ -152,32 +114,17 @@ struct DataTypes {
 struct ZeroOptimization {
   int64_t stage = 0;  // 0: nothing sharded; 1: optimizer state; 2: and gradients; 3: and parameters.
   bool contiguous_gradients = true;  // Gradients are produced straight into one flat buffer.
-  bool reduce_scatter = true;  // Each rank receives only the slice it owns.
   int64_t reduce_bucket_size = 500000000;  // Elements reduced at a time.
-  bool use_multi_rank_bucket_allreduce = true;  // One all-reduce for the slices of all owners instead of one reduction each.
-  int64_t allgather_bucket_size = 500000000;  // Elements gathered at a time; DeepSpeed uses it only with a torch that lacks all_gather_into_tensor.
   bool overlap_comm = false;  // Reduce gradients while backward goes on; absent: true in stage 3, else false.
-  bool compute_grad_norm = true;  // False: skip the global norm; only without clipping.
-  bool load_from_fp32_weights = true;  // On load, master weights come from the fp32 shards.
-  int64_t sub_group_size = 1000000000;  // Elements of one optimizer tile.
   int64_t stage3_prefetch_bucket_size = 50000000;  // Elements gathered ahead of their use; 0: no prefetch.
   int64_t stage3_param_persistence_threshold = 100000;  // Parameters smaller than this stay on every rank.
-  int64_t stage3_model_persistence_threshold = 9223372036854775807;  // Cap on all persistent parameters together.
+  int64_t stage3_model_persistence_threshold = 9223372036854775807;  // Cap on all persistent parameters together, divided by the number of ranks.
   int64_t stage3_max_live_parameters = 1000000000;  // Gathered elements at any time.
   int64_t stage3_max_reuse_distance = 1000000000;  // Keep a gathered parameter that is used again within this many elements.
   bool stage3_gather_16bit_weights_on_model_save = false;  // A 16-bit save holds whole parameters.
-  int64_t stage3_module_granularity_threshold = 0;  // Modules finer than this are gathered as one.
-  bool stage3_allgather_sequential = false;  // Gather parameter by parameter, without a bucket copy.
-  bool ignore_unused_parameters = true;  // False: a parameter without a gradient is an error.
-  bool round_robin_gradients = false;  // Owners take turns, so that copies to the CPU spread over ranks.
-  bool parameter_alignment = false;  // Pad each parameter to 16 bytes in the flat buffers.
   int64_t zero_hpz_partition_size = 1;  // Over a network, a second copy of the shards inside groups of this many ranks, those of a host: gathers stay there.
-  bool pipeline_loading_checkpoint = false;  // Ranks of a host load one after the other.
-  bool log_trace_cache_warnings = false;  // Say when the recorded order of touches no longer holds.
-  bool enable_sanity_checks = false;  // Check the engine's own invariants as it goes.
   OffloadParam offload_param;
   OffloadOptimizer offload_optimizer;
-  LeafModule leaf_module;
 };
 
 // Recompute activations in backward. DeepSpeed applies it only where the model calls deepspeed.checkpointing itself.
@@ -198,10 +145,7 @@ struct Aio {
 
 // Saving and loading.
 struct Checkpoint {
-  TagValidation tag_validation = TagValidation::kWarn;  // What to do when ranks save under different tags.
-  bool load_universal = false;  // Read the universal layout.
   bool use_node_local_storage = false;  // Hosts have folders of their own: each holds the files of its ranks.
-  CheckpointWriter writer;
 };
 
 // Scalars for TensorBoard.
@@ -234,11 +178,6 @@ struct FlopsProfiler {
   std::optional<std::string> output_file = {};  // Where the table goes.
 };
 
-// The engine's timers.
-struct Timers {
-  ThroughputTimer throughput;
-};
-
 // Records each collective.
 struct CommsLogger {
   bool enabled = false;  // Count and time them; a table at the end.
@@ -261,7 +200,7 @@ struct WeftSettings {
   std::optional<int64_t> save_every_steps = {};  // Save a checkpoint every so many steps.
   bool buddy = false;  // A copy of the training is kept in memory that outlives the ranks, on several hosts also on the next one: after the loss of a rank or a host weft run --restarts K --resume goes on from there without reading a checkpoint.
   int64_t buddy_every_steps = 1;  // With buddy: steps between two copies, which is what a loss costs at most.
-  int64_t keep_saves = 2;  // Checkpoints kept; older ones are pruned.
+  std::optional<int64_t> keep_saves = {};  // Checkpoints kept; older ones are pruned.
   std::optional<double> peak_tflops = {};  // What the device of a rank reaches at most, in TFLOP/s, for the model FLOPs utilisation; absent: what a matrix product reaches there, measured once.
   Dashboard dashboard;
 };
@@ -284,8 +223,6 @@ struct Resolved {
   bool wall_clock_breakdown = false;  // Time forward, backward, reduction and step; waits for the device each time.
   bool memory_breakdown = false;  // Report memory with each line of steps_per_print.
   bool dump_state = false;  // Print the engine's settings, and where each comes from, at the start.
-  std::optional<LogLevel> log_level = {};  // Least severity that is logged.
-  int64_t allgather_size = 500000000;  // Gather bucket of the boolean form zero_optimization: true.
   Optimizer optimizer;
   Scheduler scheduler;
   Fp16 fp16;
@@ -300,7 +237,6 @@ struct Resolved {
   CsvMonitor csv_monitor;
   Wandb wandb;
   FlopsProfiler flops_profiler;
-  Timers timers;
   CommsLogger comms_logger;
   WeftSettings weft;
 };

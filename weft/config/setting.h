@@ -18,9 +18,9 @@ enum class Type { kBool, kInt, kFloat, kString, kPath, kEnum, kDtype, kStrings, 
 enum class Effect { kBehaviour, kPerformance, kOutput };
 
 enum class Standing {
-  kPlanned,   // read and checked; the engine part that uses it is on its way
+  kPlanned,   // read and checked; the engine part that uses it is on its way, which is said where the value asks for it
   kHonoured,  // read, checked and acted on
-  kIgnored,   // means nothing to weft; said once, harmless
+  kIgnored,   // without effect here, which is said where the value is not the default
   kRefused,   // would change results in a way weft does not offer: an error unless it has its inactive value
 };
 
@@ -54,6 +54,8 @@ struct Section {
   std::span<const std::string_view> aliases;
   Version since;
   Standing standing;
+  std::string_view why;  // of its rows, where they have none of their own
+  std::string_view why_zh;
   std::string_view doc;
 };
 
@@ -81,6 +83,8 @@ struct Setting {
   std::string_view needs;  // "path=value" without which nothing reads it
   bool dead;               // parsed by DeepSpeed, used by nobody
   Checked checked;
+  std::string_view why;  // what is behind the standing, in half a sentence; empty: it is honoured as the file means it
+  std::string_view why_zh;
   std::string_view doc;
 
   std::string_view default_in(Version version) const;

@@ -164,18 +164,27 @@ void report_unknown(Reading& reading, const Section& section, const Member& memb
   problem.edits = std::move(guess.edits);
 }
 
-void report_out_of_scope(Reading& reading, std::string_view path, const Member& member, bool active, bool refused,
-                         std::string_view doc) {
-  const bool is_error = active && refused;
-  Words message =
-      is_error ? Words{cat("weft does not offer ", path, ", and leaving it out would change the training: ", doc),
-                       cat("weft 不提供 ", path, "，而忽略它会改变训练结果")}
-               : Words{cat("weft ignores ", path, ": ", doc), cat("weft 会忽略 ", path)};
-  Problem& problem =
-      report(reading, is_error ? "keys/not-offered" : "keys/out-of-scope", path, member.key_span, message,
-             {is_error ? "remove it, or train with DeepSpeed" : "it may stay: it does no harm",
-              is_error ? "删除它，或继续用 DeepSpeed 训练" : "可以保留，没有害处"});
-  problem.current = reading.document.source->brief(member.value.span);
+void report_standing(Reading& reading, std::string_view path, const Member& member, Standing standing, Words why) {
+  const auto say = [&](std::string_view rule, Words message, Words fix) {
+    message.en += why.en;
+    message.zh += why.zh;
+    Problem& problem = report(reading, rule, path, member.key_span, std::move(message), std::move(fix));
+    problem.current = reading.document.source->brief(member.value.span);
+  };
+  switch (standing) {
+    case Standing::kHonoured: return;
+    case Standing::kIgnored:
+      return say("keys/out-of-scope", {cat(path, " has no effect in weft: "), cat(path, " 在 weft 里没有作用：")},
+                 {"it may stay: it does no harm", "可以保留，没有害处"});
+    case Standing::kPlanned:
+      return say("keys/not-yet", {cat("weft does not act on ", path, " yet: "), cat("weft 还不支持 ", path, "：")},
+                 {"it may stay: training goes on without it", "可以保留：训练照常进行，只是没有它"});
+    case Standing::kRefused:
+      return say("keys/not-offered",
+                 {cat("weft does not offer ", path, ", and leaving it out would change the training: "),
+                  cat("weft 不提供 ", path, "，而忽略它会改变训练结果：")},
+                 {"remove it, or train with DeepSpeed", "删除它，或继续用 DeepSpeed 训练"});
+  }
 }
 
 }  // namespace weft::config

@@ -18,15 +18,19 @@ void sort_problems(std::vector<Problem>& problems) {
   });
 }
 
-// That weft has no use for a setting is not worth a second line where another rule has a better reason.
-void drop_lesser_words(std::vector<Problem>& problems) {
-  const std::string_view lesser = "keys/out-of-scope";
-  std::set<std::string> blamed;
-  for (const Problem& problem : problems) {
-    if (problem.rule != lesser) blamed.insert(problem.path);
+// That a setting has no effect in weft is not worth a second line where another rule, or a tick, says it with a better
+// reason; nor that it has none yet, where nothing reads it anyway.
+void drop_lesser_words(Diagnosis& diagnosis) {
+  std::set<std::string> said, inert;
+  for (const Good& good : diagnosis.good) said.insert(good.path);
+  for (const Problem& problem : diagnosis.problems) {
+    if (problem.rule != "keys/out-of-scope") said.insert(problem.path);
+    if (problem.rule.starts_with("inert/")) inert.insert(problem.path);
   }
-  std::erase_if(problems,
-                [&](const Problem& problem) { return problem.rule == lesser && blamed.contains(problem.path); });
+  std::erase_if(diagnosis.problems, [&](const Problem& problem) {
+    return (problem.rule == "keys/out-of-scope" && said.contains(problem.path)) ||
+           (problem.rule == "keys/not-yet" && inert.contains(problem.path));
+  });
 }
 
 // A tick beside a cross on the same setting would leave the reader with neither.
@@ -63,7 +67,7 @@ Diagnosis diagnose(const config::Reading& reading, const Machine& machine) {
   diagnosis.problems = reading.problems;
   std::move(findings.problems.begin(), findings.problems.end(), std::back_inserter(diagnosis.problems));
   diagnosis.good = std::move(findings.good);
-  drop_lesser_words(diagnosis.problems);
+  drop_lesser_words(diagnosis);
   sort_problems(diagnosis.problems);
   drop_contradicted(diagnosis);
   keep_one_tick_each(diagnosis.good);

@@ -89,12 +89,7 @@ class Writer {
       line("    \"stage3_gather_16bit_weights_on_model_save\": true,");
       line("    \"offload_optimizer\": { \"device\": \"cpu\", \"pin_memory\": true },");
       line("    \"offload_param\": { \"device\": \"cpu\", \"pin_memory\": true },");
-    } else {
-      line(cat("    \"allgather_bucket_size\": ", bucket(preset_, machine_), ","));
-      line("    \"allgather_partitions\": true,");
-      line("    \"round_robin_gradients\": true,");
     }
-    line("    \"reduce_scatter\": true,");
     line("    \"contiguous_gradients\": true");
     line("  },");
   }
@@ -107,8 +102,8 @@ class Writer {
   }
 
   void activation_checkpointing() {
-    line("  \"activation_checkpointing\": {", "read by models that checkpoint their layers",
-         "只对自行做激活检查点的模型生效");
+    line("  \"activation_checkpointing\": {", "read by models that call deepspeed.checkpointing",
+         "只对自行调用 deepspeed.checkpointing 的模型生效");
     line("    \"partition_activations\": true,");
     line("    \"contiguous_memory_optimization\": true,");
     line("    \"number_checkpoints\": 24", "the model's layers", "模型的层数");

@@ -110,7 +110,7 @@ std::string_view standing_text(config::Standing standing, Language language) {
   switch (standing) {
     case config::Standing::kPlanned: return say(language, "read and checked; not acted on yet", "读取并检查；尚未生效");
     case config::Standing::kHonoured: return say(language, "read, checked and acted on", "读取、检查并生效");
-    case config::Standing::kIgnored: return say(language, "ignored, and said so", "忽略，并会说明");
+    case config::Standing::kIgnored: return say(language, "without effect", "没有作用");
     case config::Standing::kRefused: return say(language, "refused unless inactive", "开启时拒绝");
   }
   return "";
@@ -148,6 +148,8 @@ std::string explain(const config::Reading& reading, std::string_view key, Langua
   add("needs", "前提", setting.needs);
   add("changes", "影响", effect_text(setting.effect, language));
   add("weft", "weft", standing_text(setting.standing, language));
+  add(setting.standing == config::Standing::kHonoured ? "mind" : "why",
+      setting.standing == config::Standing::kHonoured ? "注意" : "原因", say(language, setting.why, setting.why_zh));
   add("meaning", "含义", setting.doc);
   return render_table(table, terminal);
 }
@@ -173,6 +175,7 @@ std::string explain_json(const config::Reading& reading, std::string_view key, L
   out["needs"] = text_or_null(std::string(setting.needs));
   out["effect"] = effect_name(setting.effect);
   out["standing"] = standing_name(setting.standing);
+  out["why"] = text_or_null(std::string(say(language, setting.why, setting.why_zh)));
   out["doc"] = setting.doc;
   return dumped(out);
 }

@@ -352,6 +352,19 @@ TEST(Explain, ShowsOlderDefaultsAndVersions) {
   EXPECT_TRUE(holds(explain(reading, "overlap_comm", Language::kChinese, kPipe), "只影响性能"));
 }
 
+TEST(Explain, SaysWhyASettingHasNoEffect) {
+  const auto reading = read("{}");
+  const std::string text = explain(reading, "reduce_scatter", Language::kEnglish, kPipe);
+  EXPECT_TRUE(holds(text, "without effect")) << text;
+  EXPECT_TRUE(holds(text, "every bucket is reduce-scattered")) << text;
+  EXPECT_TRUE(holds(explain(reading, "reduce_scatter", Language::kChinese, kPipe), "原因"));
+  const json out = json::parse(explain_json(reading, "sub_group_size", Language::kEnglish));
+  EXPECT_EQ(out["standing"], "ignored");
+  EXPECT_TRUE(holds(out["why"].get<std::string>(), "a rank updates its slice of each bucket in place")) << out;
+  EXPECT_TRUE(json::parse(explain_json(reading, "gradient_clipping", Language::kEnglish))["why"].is_null());
+  EXPECT_TRUE(holds(explain(reading, "fp16.hysteresis", Language::kEnglish, kPipe), "read, checked and acted on"));
+}
+
 TEST(Explain, RefusesWithTheWayOut) {
   const auto reading = read("{}");
   const std::pair<std::string_view, std::string_view> cases[] = {

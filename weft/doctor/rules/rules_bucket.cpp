@@ -44,17 +44,24 @@ config::Words size_words(const Subject& subject, int64_t elements) {
   return {size, cat(format_count(elements), " 个元素在 ", type, " 下是 ", bytes)};
 }
 
+// Who takes that memory.
+config::Words whose_words(std::string_view path) {
+  if (path != kGather) return {};
+  return {"; for DeepSpeed with an older torch: with a current one, and in weft, it has no effect",
+          "；这只针对旧版 torch 下的 DeepSpeed：在新版 torch 和 weft 中没有作用"};
+}
+
 void size_of(const Subject& subject, Reporter& reporter, std::string_view path, int64_t elements) {
   const Advised advised = advised_bucket(subject.machine);
   const bool judged = subject.reading.given(path) || subject.machine.link || subject.machine.params;
   if (!judged || elements >= kBytesLooking || elements < kTiny) return;
-  const config::Words size = size_words(subject, elements);
-  if (elements <= advised.elements) return reporter.good(path, {size.en, size.zh});
+  const config::Words size = size_words(subject, elements), whose = whose_words(path);
+  if (elements <= advised.elements) return reporter.good(path, {cat(size.en, whose.en), cat(size.zh, whose.zh)});
   const bool twice = path == kReduce && subject.zero().overlap_comm && subject.zero().stage < 3;
   reporter.problem(path,
                    {cat(size.en, twice ? ", held twice while reduction overlaps" : "",
-                        ": more memory than it is worth ", advised.en),
-                    cat(size.zh, twice ? "，重叠时要占两份" : "", "：", advised.zh, "时占用显存过高")},
+                        ": more memory than it is worth ", advised.en, whose.en),
+                    cat(size.zh, twice ? "，重叠时要占两份" : "", "：", advised.zh, "时占用显存过高", whose.zh)},
                    {cat("use ", advised.literal), cat("改为 ", advised.literal)}, std::string(advised.literal));
 }
 
@@ -64,7 +71,7 @@ void reduce_size(const Subject& subject, Reporter& reporter) {
 
 void gather_size(const Subject& subject, Reporter& reporter) {
   const int64_t stage = subject.zero().stage;
-  if (stage == 1 || stage == 2) size_of(subject, reporter, kGather, subject.zero().allgather_bucket_size);
+  if (stage == 1 || stage == 2) size_of(subject, reporter, kGather, subject.reading.value(kGather).integer);
 }
 
 void tiny(const Subject& subject, Reporter& reporter) {
@@ -84,8 +91,8 @@ bool looks_like_bytes(int64_t elements) {
 }
 
 void bytes(const Subject& subject, Reporter& reporter) {
-  for (const auto& [path, elements] : {std::pair(kReduce, subject.zero().reduce_bucket_size),
-                                       std::pair(kGather, subject.zero().allgather_bucket_size)}) {
+  for (const std::string_view path : {kReduce, kGather}) {
+    const int64_t elements = subject.reading.value(path).integer;
     if (!subject.reading.given(path) || subject.zero().stage == 0 || !looks_like_bytes(elements)) continue;
     const config::Words size = size_words(subject, elements);
     reporter.problem(
@@ -104,8 +111,10 @@ constexpr Rule kBucketRules[] = {
      reduce_size},
     {{"bucket/gather-size", Severity::kWarning, "allgather_bucket_size larger than link and model are worth",
       "allgather_bucket_size 过大",
-      "The same; DeepSpeed on a current torch ignores the setting and gathers everything at once, weft honours it.",
-      "同上；新版 torch 下 DeepSpeed 忽略此项并一次性聚合，weft 会遵守。"},
+      "The same, for DeepSpeed with a torch that lacks all_gather_into_tensor. With a current one it gathers "
+      "everything at once, and weft gathers by the buckets of reduce_bucket_size.",
+      "同上，但只针对没有 all_gather_into_tensor 的 torch。新版 torch 下 DeepSpeed 一次性聚合，weft 则按 "
+      "reduce_bucket_size 的桶聚合。"},
      gather_size},
     {{"bucket/tiny", Severity::kWarning, "a bucket so small that latency rules", "桶过小，延迟占主导",
       "Each reduction has a fixed cost.", "每次归约都有固定开销。"},

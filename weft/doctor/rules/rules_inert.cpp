@@ -84,13 +84,15 @@ void activation_checkpointing(const Subject& subject, Reporter& reporter) {
   each_given(subject,
              [&](const Setting& setting) { any = any || setting.path.starts_with("activation_checkpointing."); });
   if (!any) return;
-  reporter.problem("activation_checkpointing",
-                   {"DeepSpeed does not recompute anything because of this section: only a model that calls "
-                    "deepspeed.checkpointing itself reads it; HF models use gradient_checkpointing instead",
-                    "DeepSpeed 不会因为这一节就重算激活：只有自己调用 deepspeed.checkpointing 的模型才会读取；HF "
-                    "模型用的是 gradient_checkpointing"},
-                   {"switch checkpointing on in the model; then this section has a reader",
-                    "在模型里开启激活检查点，这一节才有读者"});
+  reporter.problem(
+      "activation_checkpointing",
+      {"DeepSpeed does not recompute anything because of this section: only a model that calls "
+       "deepspeed.checkpointing itself reads it; HF models use gradient_checkpointing instead; weft recomputes "
+       "nothing by itself yet",
+       "DeepSpeed 不会因为这一节就重算激活：只有自己调用 deepspeed.checkpointing 的模型才会读取；HF "
+       "模型用的是 gradient_checkpointing；weft 目前也不会自行重算"},
+      {"switch checkpointing on in the model; then this section has a reader",
+       "在模型里开启激活检查点，这一节才有读者"});
 }
 
 void fp16_off(const Subject& subject, Reporter& reporter) {

@@ -1,4 +1,4 @@
-// Settings that cost time and change nothing else.
+// Settings that cost time and change nothing else. Where only DeepSpeed's time depends on one, the words say so.
 #include "weft/base/text.h"
 #include "weft/config/lower.h"
 #include "weft/doctor/rules/rule.h"
@@ -36,20 +36,27 @@ void contiguous(const Subject& subject, Reporter& reporter) {
   const std::string_view path = "zero_optimization.contiguous_gradients";
   if (subject.zero().contiguous_gradients)
     return reporter.good(path, {"one flat buffer: no fragments, no copies", "梯度在连续内存中，无碎片"});
+  const bool keeps_none = subject.zero().stage >= 2;
   reporter.problem(path,
-                   {"gradients scattered over memory must be gathered before every reduction, and fragment it",
-                    "梯度分散在显存各处，每次归约都要先拼接，还会产生碎片"},
+                   {cat("gradients scattered over memory must be gathered before every reduction, and fragment it",
+                        keeps_none ? "; so in DeepSpeed: weft keeps no whole gradients in this stage" : ""),
+                    cat("梯度分散在显存各处，每次归约都要先拼接，还会产生碎片",
+                        keeps_none ? "；这是 DeepSpeed 的情况，weft 在这一 stage 不保存完整梯度" : "")},
                    {"switch it on", "开启它"}, "true");
 }
 
 void reduce_scatter(const Subject& subject, Reporter& reporter) {
   if (!sharded(subject)) return;
   const std::string_view path = "zero_optimization.reduce_scatter";
-  if (subject.zero().reduce_scatter)
+  if (subject.reading.value(path).boolean)
     return reporter.good(path, {"each rank receives only its slice", "每卡只接收自己的一片"});
+  // In stages 1 and 2 DeepSpeed all-reduces either way.
+  if (subject.zero().stage < 3) return;
   reporter.problem(path,
-                   {"an all-reduce sends twice what a reduce-scatter does, and each rank throws most of it away",
-                    "all-reduce 的通信量是 reduce-scatter 的两倍，而多数结果会被丢弃"},
+                   {"DeepSpeed then all-reduces: twice the bytes of a reduce-scatter, most of them thrown away; weft "
+                    "reduce-scatters in any case",
+                    "DeepSpeed 会改用 all-reduce：通信量是 reduce-scatter 的两倍，多数结果被丢弃；weft 总是用 "
+                    "reduce-scatter"},
                    {"switch it on", "开启它"}, "true");
 }
 
@@ -74,8 +81,9 @@ void fused_adam(const Subject& subject, Reporter& reporter) {
   }
   config::Problem& problem = reporter.problem(
       "optimizer.params.torch_adam",
-      {"torch_adam takes torch's optimizer instead of the fused one: several passes over memory instead of one",
-       "torch_adam 使用 torch 的优化器而不是融合版本：要多次读写显存"},
+      {"with torch_adam DeepSpeed takes torch's optimizer instead of the fused one: several passes over memory instead "
+       "of one; weft has one kernel for both",
+       "torch_adam 会让 DeepSpeed 使用 torch 的优化器而不是融合版本：要多次读写显存；weft 两者用同一个内核"},
       {"remove it", "删除它"});
   problem.edits = {{config::Edit::Kind::kRemove, "optimizer.params.torch_adam"}};
 }
@@ -84,16 +92,18 @@ void round_robin(const Subject& subject, Reporter& reporter) {
   const auto& zero = subject.zero();
   const std::string_view path = "zero_optimization.round_robin_gradients";
   if (zero.stage != 1 && zero.stage != 2) return;
-  if (zero.round_robin_gradients)
-    return reporter.good(path, {"ranks take turns, copies spread evenly", "轮询分配，负载均匀"});
+  if (subject.reading.value(path).boolean)
+    return reporter.good(path, {"DeepSpeed's ranks take turns, copies spread evenly; weft's slices are even without it",
+                                "DeepSpeed 轮询分配，负载均匀；weft 的分片本来就是均匀的"});
   if (zero.offload_optimizer.device == OffloadDevice::kNone || !several_ranks(subject)) return;
-  reporter.problem(path,
-                   {"with the optimizer on the CPU, gradients that end up with one rank at a time make the others wait "
-                    "for its copies",
-                    "优化器在 CPU 上时，若梯度依次落在同一卡，其他卡要等它拷贝"},
-                   {"switch it on (it changes the checkpoint's layout: decide before the first save)",
-                    "开启它（会改变检查点布局，请在首次保存前决定）"},
-                   "true");
+  reporter.problem(
+      path,
+      {"with the optimizer on the CPU, DeepSpeed's gradients end up with one rank at a time, and the others "
+       "wait for its copies; weft spreads them in any case",
+       "优化器在 CPU 上时，DeepSpeed 的梯度依次落在同一卡，其他卡要等它拷贝；weft 本来就会分散"},
+      {"switch it on (it changes the checkpoint's layout: decide before the first save)",
+       "开启它（会改变检查点布局，请在首次保存前决定）"},
+      "true");
 }
 
 void pinned(const Subject& subject, Reporter& reporter, std::string_view section, OffloadDevice device, bool pin) {
@@ -133,8 +143,7 @@ void instruments(const Subject& subject, Reporter& reporter) {
   const Probe probes[] = {
       {"wall_clock_breakdown", r.wall_clock_breakdown && subject.reading.given("wall_clock_breakdown")},
       {"flops_profiler.enabled", r.flops_profiler.enabled},
-      {"comms_logger.enabled", r.comms_logger.enabled},
-      {"zero_optimization.enable_sanity_checks", subject.zero().enable_sanity_checks}};
+      {"comms_logger.enabled", r.comms_logger.enabled}};
   for (const Probe& probe : probes) {
     if (!probe.on) continue;
     reporter.problem(probe.path,
@@ -151,18 +160,21 @@ constexpr Rule kPerformanceRules[] = {
     {{"performance/contiguous", Severity::kWarning, "contiguous_gradients is off", "contiguous_gradients 关闭",
       "Copies before each reduction, and fragmented memory.", "每次归约前要拷贝，且显存碎片化。"},
      contiguous},
-    {{"performance/reduce-scatter", Severity::kWarning, "reduce_scatter is off", "reduce_scatter 关闭",
-      "Twice the bytes on the wire.", "通信量翻倍。"},
+    {{"performance/reduce-scatter", Severity::kWarning, "reduce_scatter is off in stage 3",
+      "stage 3 下 reduce_scatter 关闭",
+      "DeepSpeed then sends twice the bytes. In stages 1 and 2 it all-reduces either way; weft never does.",
+      "DeepSpeed 的通信量会翻倍。stage 1、2 下它总是用 all-reduce；weft 从不使用。"},
      reduce_scatter},
     {{"performance/printing", Severity::kWarning, "steps_per_print is so large that nobody sees trouble",
       "steps_per_print 太大", "A diverging run should be seen within minutes.", "发散应当在几分钟内被看到。"},
      printing},
     {{"performance/fused-adam", Severity::kAdvice, "torch's Adam instead of the fused one", "没有使用融合的 Adam",
-      "More passes over memory for the same result.", "同样的结果，更多的显存读写。"},
+      "DeepSpeed then makes more passes over memory for the same result; weft does not.",
+      "DeepSpeed 为同样的结果多次读写显存；weft 不会。"},
      fused_adam},
     {{"performance/round-robin", Severity::kAdvice, "offloaded gradients without round_robin_gradients",
-      "卸载时未开启 round_robin_gradients", "Copies to the CPU do not spread over ranks.",
-      "到 CPU 的拷贝没有分散到各卡。"},
+      "卸载时未开启 round_robin_gradients", "DeepSpeed's copies to the CPU do not spread over ranks.",
+      "DeepSpeed 到 CPU 的拷贝没有分散到各卡。"},
      round_robin},
     {{"performance/pin-memory", Severity::kWarning, "offload through memory that is not page-locked",
       "卸载使用未锁页内存", "Pageable copies run at a fraction of the link and block the stream.",

@@ -74,7 +74,7 @@ void saves(const Subject& subject, Reporter& reporter) {
 
 void one_save(const Subject& subject, Reporter& reporter) {
   const auto& weft = subject.resolved().weft;
-  if (weft.keep_saves > 1) return;
+  if (weft.keep_saves.value_or(2) > 1) return;
   reporter.problem(
       "weft.keep_saves",
       {"with one checkpoint kept, a disk error in it leaves nothing", "只保留一个检查点，一旦损坏就什么都没有了"},
@@ -82,19 +82,23 @@ void one_save(const Subject& subject, Reporter& reporter) {
 }
 
 void tags(const Subject& subject, Reporter& reporter) {
-  if (subject.resolved().checkpoint.tag_validation != config::TagValidation::kIgnore) return;
-  reporter.problem("checkpoint.tag_validation",
-                   {"ranks that save under different tags make a checkpoint nobody can load, and nobody is told",
-                    "各卡以不同标签保存会得到无法加载的检查点，而且没有提示"},
-                   {"FAIL, or leave WARN", "设为 FAIL，或保持 WARN"}, "\"FAIL\"");
+  if (subject.reading.value("checkpoint.tag_validation").text != "IGNORE") return;
+  reporter.problem(
+      "checkpoint.tag_validation",
+      {"DeepSpeed's ranks that save under different tags make a checkpoint nobody can load, and nobody is "
+       "told; weft's folders are named by step, and it has no effect there",
+       "DeepSpeed 各卡以不同标签保存会得到无法加载的检查点，而且没有提示；weft 的目录按步命名，此项没有作用"},
+      {"FAIL, or leave WARN", "设为 FAIL，或保持 WARN"}, "\"FAIL\"");
 }
 
 void lossy_load(const Subject& subject, Reporter& reporter) {
-  if (subject.zero().load_from_fp32_weights || subject.zero().stage == 0) return;
+  const std::string_view path = "zero_optimization.load_from_fp32_weights";
+  if (subject.reading.value(path).boolean || subject.zero().stage == 0) return;
   reporter.problem(
-      "zero_optimization.load_from_fp32_weights",
-      {"a resume rebuilds the fp32 master weights from 16-bit ones: training does not go on where it stopped",
-       "恢复时用 16 位权重重建 fp32 主权重：训练并不是从原处继续"},
+      path,
+      {"DeepSpeed rebuilds the fp32 master weights from 16-bit ones on load: training does not go on where it stopped; "
+       "weft loads fp32 in any case",
+       "DeepSpeed 恢复时用 16 位权重重建 fp32 主权重：训练并不是从原处继续；weft 总是加载 fp32"},
       {"leave it true, unless the fp32 shards are lost", "保持 true，除非 fp32 分片已丢失"}, "true");
 }
 
@@ -118,10 +122,11 @@ constexpr Rule kReliabilityRules[] = {
       "A damaged file leaves nothing to go back to.", "文件损坏后无处可退。"},
      one_save},
     {{"reliability/tags", Severity::kWarning, "checkpoint tags are not compared", "不校验检查点标签",
-      "A checkpoint in two folders cannot be loaded.", "分散在两个目录的检查点无法加载。"},
+      "A checkpoint of DeepSpeed's in two folders cannot be loaded.", "分散在两个目录的 DeepSpeed 检查点无法加载。"},
      tags},
     {{"reliability/lossy-load", Severity::kWarning, "master weights come from 16-bit ones on load",
-      "加载时主权重取自 16 位权重", "The low bits are lost at every resume.", "每次恢复都会丢失低位。"},
+      "加载时主权重取自 16 位权重", "The low bits are lost at every resume with DeepSpeed.",
+      "DeepSpeed 每次恢复都会丢失低位。"},
      lossy_load},
 };
 

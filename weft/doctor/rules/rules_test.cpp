@@ -89,10 +89,14 @@ std::vector<Case> key_cases() {
       {"keys/both-names", zero(3, "\"stage3_prefetch_bucket_size\": 5, \"prefetch_bucket_size\": 5"),
        zero(3, "\"prefetch_bucket_size\": 5")},
       {"keys/too-new", zero(2, "\"parameter_alignment\": true"), zero(2), {}, {}, Version{0, 18, 0}},
-      {"keys/out-of-scope", with("\"autotuning\": {\"enabled\": false}"), with("")},
+      {"keys/out-of-scope", with("\"autotuning\": {\"enabled\": true}"), with("\"autotuning\": {\"enabled\": false}")},
       {"keys/out-of-scope", with("\"bf16\": {\"enabled\": true, \"immediate_grad_update\": true}"),
        with("\"bf16\": {\"enabled\": true}")},
-      {"keys/not-offered", with("\"sequence_parallel_size\": 4"), with("")},
+      {"keys/out-of-scope", zero(2, "\"reduce_scatter\": false"), zero(2, "\"reduce_scatter\": true")},
+      {"keys/not-yet", zero(2, "\"offload_optimizer\": {\"device\": \"cpu\"}"),
+       zero(2, "\"offload_optimizer\": {\"device\": \"none\"}")},
+      {"keys/not-yet", zero(2, "\"cpu_offload\": true"), zero(2, "\"cpu_offload\": false")},
+      {"keys/not-offered", with("\"sequence_parallel_size\": 4"), with("\"sequence_parallel_size\": 1")},
       {"types/wrong", zero(2, "\"reduce_bucket_size\": 15099494.4"), zero(2, "\"reduce_bucket_size\": 15099494")},
       {"types/python-literal", "{\"train_batch_size\": 8\n\"fp16\": {\n\"enabled\": True,\n}}",
        with("\"fp16\": {\"enabled\": true}")},
@@ -225,7 +229,7 @@ std::vector<Case> performance_cases() {
   return {
       {"performance/overlap", zero(2, "\"overlap_comm\": false"), zero(2, "\"overlap_comm\": true"), {}, world(8)},
       {"performance/contiguous", zero(2, "\"contiguous_gradients\": false"), zero(2)},
-      {"performance/reduce-scatter", zero(2, "\"reduce_scatter\": false"), zero(2)},
+      {"performance/reduce-scatter", zero(3, "\"reduce_scatter\": false"), zero(2, "\"reduce_scatter\": false")},
       {"performance/printing", with("\"steps_per_print\": 2000"), with("\"steps_per_print\": 50")},
       {"performance/fused-adam", with("\"optimizer\": {\"type\": \"Adam\", \"params\": {\"torch_adam\": true}}"),
        with("\"optimizer\": {\"type\": \"Adam\", \"params\": {}}")},
@@ -325,6 +329,16 @@ std::string case_name(const testing::TestParamInfo<Case>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Rules, testing::ValuesIn(all_cases()), case_name);
+
+// That weft has no use for a key is the lesser word: a tick, or a rule that says more, takes its place.
+TEST(Diagnosis, SaysOnceThatASettingHasNoEffect) {
+  const auto said = [](const std::string& text) { return rules_of({}, text).contains("keys/out-of-scope"); };
+  EXPECT_FALSE(said(zero(2, "\"round_robin_gradients\": true"))) << "the tick says it";
+  EXPECT_FALSE(said(zero(2, "\"sub_group_size\": 1000"))) << "inert/stage says it";
+  EXPECT_FALSE(said(zero(2, "\"allgather_partitions\": false"))) << "inert/dead says it";
+  EXPECT_TRUE(said(zero(3, "\"sub_group_size\": 1000")));
+  EXPECT_TRUE(said(zero(2, "\"compute_grad_norm\": false, \"parameter_alignment\": true")));
+}
 
 struct VariableCase {
   std::string rule;

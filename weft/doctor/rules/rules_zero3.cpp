@@ -89,10 +89,13 @@ void whole_weights(const Subject& subject, Reporter& reporter) {
   const std::string_view path = "zero_optimization.stage3_gather_16bit_weights_on_model_save";
   if (zero.stage3_gather_16bit_weights_on_model_save)
     return reporter.good(path, {"a saved model holds whole weights", "保存的模型包含完整权重"});
-  reporter.problem(path,
-                   {"a model saved from stage 3 holds empty placeholders, files of a few KB, until this is on",
-                    "stage 3 下不开启它，保存出的模型只有几 KB 的空占位"},
-                   {"switch it on, or export from a checkpoint", "开启它，或从检查点导出"}, "true");
+  reporter.problem(
+      path,
+      {"until this is on, a 16-bit save from stage 3 has no weights: DeepSpeed writes empty placeholders of "
+       "a few KB, weft's save_16bit_model() writes nothing and returns false",
+       "stage 3 下不开启它，16 位保存不含权重：DeepSpeed 只写几 KB 的空占位，weft 的 save_16bit_model() "
+       "什么都不写并返回 false"},
+      {"switch it on, or export from a checkpoint", "开启它，或从检查点导出"}, "true");
 }
 
 void nvme(const Subject& subject, Reporter& reporter) {
@@ -160,7 +163,7 @@ constexpr Rule kZero3Rules[] = {
     {{"zero3/live", Severity::kWarning, "room for less than a layer", "可驻留的参数少于一层",
       "The same parameters are gathered again and again.", "同样的参数被反复聚合。"},
      live},
-    {{"zero3/whole-weights", Severity::kAdvice, "a saved model will hold placeholders", "保存的模型只有占位",
+    {{"zero3/whole-weights", Severity::kAdvice, "a 16-bit save will hold no weights", "16 位保存不含权重",
       "The gathered copy is what other tools load.", "其他工具加载的是聚合后的权重。"},
      whole_weights},
     {{"zero3/nvme", Severity::kWarning, "NVMe offload that cannot work", "NVMe 卸载无法工作",

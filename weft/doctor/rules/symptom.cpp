@@ -73,13 +73,13 @@ void more_sharding(Advisor& advisor) {
   const bool optimizer_on_gpu = !advisor.knows() || advisor.zero().offload_optimizer.device == OffloadDevice::kNone;
   if (optimizer_on_gpu)
     advisor.set("zero_optimization.offload_optimizer.device", "\"cpu\"",
-                {"12 of the 16 bytes a parameter needs leave the GPU; steps get slower",
-                 "每个参数 16 字节中的 12 字节离开 GPU；步时会变长"});
+                {"12 of the 16 bytes a parameter needs leave the GPU; steps get slower; weft does not offload yet",
+                 "每个参数 16 字节中的 12 字节离开 GPU；步时会变长；weft 还不支持卸载"});
   const bool params_on_gpu = !advisor.knows() || advisor.zero().offload_param.device == OffloadDevice::kNone;
   if (params_on_gpu)
-    advisor.set(
-        "zero_optimization.offload_param.device", "\"cpu\"",
-        {"stage 3: parameters visit the GPU only while a layer runs", "stage 3：参数只在该层运行时才在 GPU 上"});
+    advisor.set("zero_optimization.offload_param.device", "\"cpu\"",
+                {"stage 3: parameters visit the GPU only while a layer runs; weft does not offload yet",
+                 "stage 3：参数只在该层运行时才在 GPU 上；weft 还不支持卸载"});
 }
 
 void out_of_memory(Advisor& advisor) {
