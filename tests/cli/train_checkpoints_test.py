@@ -67,6 +67,15 @@ def test_keeps_the_last_every_nth_and_the_best(weft, tiny, tmp_path):
     assert steps_in(tmp_path / "b") == sorted({1 + losses.index(min(losses)), 12})
 
 
+def test_the_config_says_how_often_to_save_and_how_many_to_keep(weft, tiny, tmp_path):
+    (tmp_path / "ds.json").write_text(json.dumps({"train_micro_batch_size_per_gpu": 1, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+                                                  "weft": {"save_every_steps": 2, "keep_saves": 3}}))
+    done = weft("train", *tiny, *COMMON, "--steps", "9", "--save", "s", "--config", "ds.json")
+    assert done.code == 0, done.err
+    assert steps_in(tmp_path / "s") == [6, 8, 9]
+    assert "has no effect" not in done.err, done.err
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_signal_saves_and_the_run_goes_on_from_there(weft, tiny, start, tmp_path, number, ranks):

@@ -66,6 +66,19 @@ def config(type_: str, accumulation: int, zero: dict, ours: dict) -> dict:
             "zero_optimization": zero, "weft": {"transport": "shm", **ours}}
 
 
+def test_settings_without_effect_are_said_once_by_one_rank(weft, tmp_path):
+    zero = {"stage": 2, "reduce_scatter": False, "round_robin_gradients": True, "allgather_partitions": False, "parameter_alignment": False,
+            "offload_optimizer": {"device": "cpu"}}
+    (tmp_path / "here.json").write_text(json.dumps(config("fp32", 1, zero, {"save_every_steps": 2})))
+    done = weft("train", "-n", "2", *"--dim 16 --layers 1 --heads 2 --seq 8 --vocab 64 --threads 1 --data random --steps 2 --config here.json".split())
+    assert done.code == 0, done.err
+    told = [line for line in done.err.splitlines() if "here.json:" in line]
+    assert [line.split(": ")[1].split(" ")[0] for line in told[:3]] == [f"zero_optimization.{key}" for key in list(zero)[1:4]], told
+    assert all(" has no effect in weft: " in line for line in told[:3]), told
+    assert len(told) == 4 and "weft does not act on zero_optimization.offload_optimizer yet: weft offloads nothing yet" in told[3], told
+    assert done.err.count("has no effect without --save") == 1, done.err
+
+
 @pytest.mark.parametrize("common, trial", TRIALS, ids=lambda words: " ".join(map(str, words)).replace(" ", "-"))
 def test_every_stage_has_the_bits_of_stage_zero(run, common, trial):
     ranks, type_, accumulation = common

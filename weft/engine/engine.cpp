@@ -103,8 +103,11 @@ config::Resolved read_engine_config(const std::string& path, int world_size) {
   auto reading = config::read_config(config::load_document(Env::posix(), path),
                                      {{"world", config::int_fact(world_size, "the number of ranks")}});
   config::require_usable(reading);
-  if (reading.resolved.dump_state && comm::read_rank_environment().rank == 0) {
-    for (const std::string& line : config::describe_settings(reading)) log_info(line);
+  if (comm::read_rank_environment().rank == 0) {
+    engine::say_idle_settings(reading);
+    if (reading.resolved.dump_state) {
+      for (const std::string& line : config::describe_settings(reading)) log_info(line);
+    }
   }
   return std::move(reading.resolved);
 }

@@ -1,11 +1,14 @@
 #include "weft/engine/settings.h"
 
 #include <algorithm>
+#include <mutex>
+#include <set>
 #include <span>
 
 #include "weft/base/build_info.h"
 #include "weft/base/error.h"
 #include "weft/base/hash.h"
+#include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/config/lower.h"
 #include "weft/optim/optimizer.h"
@@ -29,6 +32,15 @@ std::string brief(const config::Value& value) {
   std::vector<std::string> items;
   for (const auto& item : value.items) items.push_back(brief(item));
   return cat("[", join(items, ","), "]");
+}
+
+at::ScalarType torch_type(config::Dtype dtype) {
+  switch (dtype) {
+    case config::Dtype::kFp16: return at::kHalf;
+    case config::Dtype::kBf16: return at::kBFloat16;
+    case config::Dtype::kFp32: break;
+  }
+  return at::kFloat;
 }
 
 std::optional<plan::Dtype> precision_of(const config::Resolved& config) {
@@ -111,6 +123,15 @@ void check_masters(const config::Resolved& config) {
 
 }  // namespace
 
+void say_idle_settings(const config::Reading& reading) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::scoped_lock lock(mutex);
+  for (const config::IdleSetting& idle : config::describe_idle(reading)) {
+    if (said.insert(idle.text).second) log_line(idle.is_planned ? LogLevel::kWarn : LogLevel::kInfo, idle.text);
+  }
+}
+
 bool has_bf16_masters(const config::Resolved& config) {
   return config.bf16.enabled && config.bf16.bf16_master_weights_and_grads;
 }
@@ -147,26 +168,24 @@ plan::ParameterTable in_precision(const plan::ParameterTable& table, const confi
 }
 
 void convert_the_rest(const ModelTensors& model, const config::Resolved& config) {
+  const auto convert = [](const at::Tensor& tensor, std::optional<at::ScalarType> type) {
+    if (type && tensor.scalar_type() != *type) tensor.set_data(tensor.to(*type));
+  };
   const auto precision = precision_of(config);
-  if (!precision) return;
-  const auto type = memory::scalar_type(*precision);
+  const auto type = precision ? std::optional(memory::scalar_type(*precision)) : std::nullopt;
   for (const auto& [name, tensor] : model.parameters) {
-    if (!tensor.requires_grad() && tensor.scalar_type() != type) tensor.set_data(tensor.to(type));
+    if (!tensor.requires_grad()) convert(tensor, type);
   }
-  if (config.data_types.buffer_dtype && *config.data_types.buffer_dtype == config::Dtype::kFp32) return;
+  const auto& wanted = config.data_types.buffer_dtype;
   for (const auto& [name, tensor] : model.buffers) {
-    if (tensor.is_floating_point()) tensor.set_data(tensor.to(type));
+    if (tensor.is_floating_point()) convert(tensor, wanted ? torch_type(*wanted) : type);
   }
 }
 
 std::optional<at::ScalarType> autocast_type(const config::Resolved& config) {
   if (!config.torch_autocast.enabled) return std::nullopt;
-  switch (config.torch_autocast.dtype.value_or(config::Dtype::kBf16)) {
-    case config::Dtype::kFp16: return at::kHalf;
-    case config::Dtype::kBf16: return at::kBFloat16;
-    case config::Dtype::kFp32: break;
-  }
-  return std::nullopt;
+  const auto type = torch_type(config.torch_autocast.dtype.value_or(config::Dtype::kBf16));
+  return type == at::kFloat ? std::nullopt : std::optional(type);
 }
 
 plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group& group, at::Device device) {

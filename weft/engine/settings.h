@@ -1,9 +1,10 @@
-// What of a config the engine reads, in the engine's own terms. Pure functions. Failure: Error(kInput).
+// What of a config the engine reads, in the engine's own terms. Pure functions, but for say_idle_settings(). Failure: Error(kInput).
 #pragma once
 
 #include <optional>
 #include <vector>
 
+#include "weft/config/reading.h"
 #include "weft/config/resolved.h"
 #include "weft/engine/gathering.h"
 #include "weft/engine/model_tensors.h"
@@ -13,6 +14,10 @@
 
 namespace weft::engine {
 
+// Logs which settings of a file change nothing here, and why: each once in a process, however often the file is read. For
+// one rank of a run to call.
+void say_idle_settings(const config::Reading& reading);
+
 // Refuses what this version does not do, rather than doing something else.
 void check_supported(const config::Resolved& config);
 void check_types(const plan::ParameterTable& table, const config::Resolved& config);
@@ -21,7 +26,7 @@ void check_types(const plan::ParameterTable& table, const config::Resolved& conf
 plan::ParameterTable in_precision(const plan::ParameterTable& table, const config::Resolved& config);
 // Whether the bf16 parameters themselves are what the optimizer updates.
 bool has_bf16_masters(const config::Resolved& config);
-// What has no place in buckets, frozen parameters and buffers, in that type too.
+// What has no place in buckets, frozen parameters and buffers, in that type too; buffers in "buffer_dtype" if that is given.
 void convert_the_rest(const ModelTensors& model, const config::Resolved& config);
 
 // What forward is to compute in where it may; absent: in the model's types. Without a "dtype", bf16.

@@ -31,6 +31,7 @@
 #include "weft/engine/gradients_lost.h"
 #include "weft/engine/model_loading.h"
 #include "weft/engine/run_monitor.h"
+#include "weft/engine/settings.h"
 #include "weft/engine/sharded_init.h"
 #include "weft/monitor/machine_use.h"
 #include "weft/monitor/progress.h"
@@ -188,7 +189,7 @@ TrainCheckpointOptions Training::options_of(std::string folder) const {
   return {.folder = std::move(folder),
           .identity = identity_of(o_, config_.train_micro_batch_size_per_gpu),
           .machine = machine_of(o_, threads_, world_.size),
-          .keep_last = o_.keep_last,
+          .keep_last = config_.weft.keep_saves.value_or(o_.keep_last),
           .keep_every = o_.keep_every,
           .keep_best = o_.keep_best};
 }
@@ -228,6 +229,9 @@ void Training::begin_record() {
   folder_->write("result.json", record_.to_json());
   const config::Reading reading = train_reading(o_, world_.size);
   folder_->write("settings.json", settings_json(reading));
+  engine::say_idle_settings(reading);
+  if (config_.weft.save_every_steps && !checkpoints_)
+    log_warn("\"save_every_steps\" has no effect without --save: there is no folder to save in");
   if (!config_.dump_state) return;
   for (const std::string& line : config::describe_settings(reading)) log_info(line);
 }
@@ -247,7 +251,8 @@ void Training::restore() {
 
 // Each N steps, and where somebody said so: touch SAVE in the run's folder. Without --save that goes where lost runs go.
 void Training::save_if_due(int64_t step, float loss) {
-  const bool is_due = checkpoints_ && o_.save_every > 0 && step % o_.save_every == 0;
+  const int64_t every = config_.weft.save_every_steps.value_or(o_.save_every);
+  const bool is_due = checkpoints_ && every > 0 && step % every == 0;
   if (!is_due && !all_save_) return;
   if (!checkpoints_) open_checkpoints(cat(run_folder_, "/state"));
   checkpoints_->save(step, loss);
