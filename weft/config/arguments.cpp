@@ -1,5 +1,7 @@
 // optimizer.params and scheduler.params: what the constructors would say, before they are called.
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "weft/base/text.h"
 #include "weft/config/lower.h"
@@ -111,11 +113,42 @@ bool knows_type(std::string_view of, const std::string& type) {
          is_one_of(kOneBitOptimizers, name);
 }
 
+// DeepSpeed's classes and what its configs call them. weft knows them by both names.
+constexpr std::pair<std::string_view, std::string_view> kClassNames[] = {
+    {"fusedadam", "AdamW"},    {"cpuadam", "AdamW"},  {"deepspeedcpuadam", "AdamW"},
+    {"cpuadagrad", "Adagrad"}, {"fusedlamb", "Lamb"}, {"deepspeedcpuadagrad", "Adagrad"},
+    {"fusedlion", "Lion"},     {"cpulion", "Lion"},   {"deepspeedcpulion", "Lion"}};
+
+bool has_l2_decay(Reading& reading) {
+  const Value params = reading.value("optimizer.params");
+  const Value* const mode = params.is_object() ? params.find("adam_w_mode") : nullptr;
+  return mode != nullptr && mode->kind == Kind::kBool && !mode->boolean;
+}
+
+// True: it is the name of a class, and was reported.
+bool report_class_name(Reading& reading, const std::string& type) {
+  const auto found = std::ranges::find(kClassNames, lower(type), &std::pair<std::string_view, std::string_view>::first);
+  if (found == std::end(kClassNames)) return false;
+  const std::string_view name = found->second == "AdamW" && has_l2_decay(reading) ? "Adam" : found->second;
+  const std::string_view path = "optimizer.type";
+  Problem& problem =
+      report(reading, "arguments/class-name", path, reading.span_of(path),
+             {cat(type, " is the class behind type ", name, ", which is what DeepSpeed takes here; weft takes both"),
+              cat(type, " 是 type ", name, " 背后的类，DeepSpeed 配置里只能写 ", name, "；weft 两者都接受")},
+             {cat("write ", name), cat("写成 ", name)});
+  problem.current = type;
+  problem.deepspeed_refuses = true;
+  problem.suggested = cat('"', name, '"');
+  problem.edits = {{Edit::Kind::kSet, std::string(path), "", problem.suggested}};
+  return true;
+}
+
 // DeepSpeed takes the name from torch where it is not its own, and fails with an AttributeError once the engine is built.
 void check_type(Reading& reading, std::string_view of) {
   const std::string path = cat(of, ".type");
   const Value& type = reading.value(path);
   if (type.kind != Kind::kString || knows_type(of, type.text)) return;
+  if (of == "optimizer" && report_class_name(reading, type.text)) return;
   const auto names = of == "scheduler" ? std::span<const std::string_view>(kSchedules)
                                        : std::span<const std::string_view>(kTorchOptimizers);
   const bool fused = lower(type.text).find("adam") != std::string::npos && of == "optimizer";

@@ -114,6 +114,18 @@ struct Maker {
 constexpr Maker kMakers[] = {{"Adagrad", "adagrad", adagrad}, {"Adam", "adam", adam}, {"AdamW", "adamw", adam},
                              {"Lamb", "lamb", lamb},          {"Lion", "lion", lion}, {"SGD", "SGD", sgd}};
 
+// DeepSpeed's classes, which its configs do not name: what they compute, by its defaults. FusedAdam and CPUAdam are AdamW unless
+// adam_w_mode is false, as "Adam" is.
+constexpr Maker kClasses[] = {{"Adam", "fusedadam", adam},
+                              {"Adam", "cpuadam", adam},
+                              {"Adam", "deepspeedcpuadam", adam},
+                              {"Adagrad", "cpuadagrad", adagrad},
+                              {"Adagrad", "deepspeedcpuadagrad", adagrad},
+                              {"Lamb", "fusedlamb", lamb},
+                              {"Lion", "fusedlion", lion},
+                              {"Lion", "cpulion", lion},
+                              {"Lion", "deepspeedcpulion", lion}};
+
 // What DeepSpeed has, or had, and weft has not.
 struct Absent {
   std::string_view name, why, instead;
@@ -153,6 +165,9 @@ const Maker& maker_of(std::string_view type) {
     if (maker.type == type || maker.type == config::lower(type)) return maker;
     known.emplace_back(maker.name);
   }
+  for (const Maker& maker : kClasses) {
+    if (maker.type == config::lower(type)) return maker;
+  }
   refuse_absent(type);
   refuse_type("optimizer", type, std::move(known));
 }
@@ -171,6 +186,8 @@ UpdateSettings read_optimizer(const config::Optimizer& section) {
   arguments.finish();
   return settings;
 }
+
+std::string_view config_name(std::string_view type) { return maker_of(type).name; }
 
 double lr_of(const UpdateSettings& settings) {
   return std::visit([](const auto& s) { return s.lr; }, settings);

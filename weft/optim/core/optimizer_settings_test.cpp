@@ -67,6 +67,24 @@ TEST(OptimizerSettings, TorchAdamBringsTorchsDefaultDecay) {
   EXPECT_EQ(adam_of("AdamW", "{torch_adam: true, weight_decay: 0.5}").weight_decay, 0.5);
 }
 
+TEST(OptimizerSettings, DeepSpeedsClassesAreKnownByName) {
+  for (const std::string_view type : {"FusedAdam", "CPUAdam", "DeepSpeedCPUAdam", "fusedadam"}) {
+    EXPECT_TRUE(adam_of(type, "{}").decoupled) << type;
+    EXPECT_FALSE(adam_of(type, "{adam_w_mode: false}").decoupled) << type;
+    EXPECT_EQ(adam_of(type, "{lr: 0.5, weight_decay: 0.25}").weight_decay, 0.25);
+    EXPECT_EQ(config_name(type), "Adam");
+  }
+  for (const std::string_view type : {"FusedLion", "CPULion", "DeepSpeedCPULion"}) {
+    EXPECT_EQ(std::get<LionSettings>(read_optimizer(section(type, "{lr: 0.5}"))).lr, 0.5) << type;
+    EXPECT_EQ(config_name(type), "Lion");
+  }
+  EXPECT_EQ(std::get<LambSettings>(read_optimizer(section("FusedLamb", "{}"))).max_coeff, 10);
+  EXPECT_EQ(std::get<AdagradSettings>(read_optimizer(section("DeepSpeedCPUAdagrad", "{}"))).lr, 1e-2);
+  EXPECT_EQ(std::get<AdagradSettings>(read_optimizer(section("CPUAdagrad", "{}"))).eps, 1e-10);
+  EXPECT_EQ(config_name("adamw"), "AdamW");
+  EXPECT_EQ(config_name("SGD"), "SGD");
+}
+
 struct Refused {
   std::string_view type, params, said;
 };
@@ -74,6 +92,8 @@ struct Refused {
 constexpr Refused kRefused[] = {
     {"AdmaW", "{}", "did you mean AdamW?"},
     {"sgd", "{}", "did you mean SGD?"},
+    {"FusedAdamW", "{}", "known: Adagrad, Adam, AdamW, Lamb, Lion, SGD"},
+    {"FusedAdam", "{amsgrad: true}", "weft has no AMSGrad"},
     {"RMSprop", "{}", "known: Adagrad, Adam, AdamW, Lamb, Lion, SGD"},
     {"Lamb", "{min_coeff: 11}", "min_coeff is 11 and max_coeff 10"},
     {"Lamb", "{max_grad_norm: 1}", "max_grad_norm is no argument of Lamb"},
