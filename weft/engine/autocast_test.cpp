@@ -116,17 +116,54 @@ TEST(EngineAutocast, TrainsAsWithCastsByHand) {
   EXPECT_EQ(losses(R"(, "torch_autocast": {"enabled": true, "dtype": "fp32"})", false), wide);
 }
 
-TEST(EngineAutocast, RefusesFp16WhichWouldNeedALossScale) {
-  test::run_ranks_as_threads(1, [&](test::RankContext&) {
-    const Model model;
-    try {
-      Engine engine(model.tensors(), settings(1, 1, R"(, "torch_autocast": {"enabled": true, "dtype": "fp16"})"),
-                    world(fresh_run(), 0, 1));
-      ADD_FAILURE() << "taken";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.text().title, "this version of weft has no loss scale for autocast in fp16");
-    }
-  });
+// fp16 has 5 bits of exponent: gradients of 1e-6 times a loss are gone without a scale.
+TEST(EngineAutocast, InFp16ScalesTheLoss) {
+  constexpr const char* kFp16 = R"(, "torch_autocast": {"enabled": true, "dtype": "fp16"}, "gradient_clipping": 0)";
+  for (const char* zero : {R"(, "weft": {"shard_update": false})", R"(, "zero_optimization": {"stage": 1})",
+                           R"(, "zero_optimization": {"stage": 2}, "weft": {"common_parameters": false})"}) {
+    const std::string run = fresh_run();
+    test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+      Model model;
+      Engine engine(model.tensors(), settings(2, 1, cat(kFp16, zero)), world(run, ctx.rank(), 2));
+      EXPECT_EQ(engine.loss_scale(), 65536);
+      const auto loss = [&](int64_t sample) {
+        const Autocast region = engine.autocast();
+        return model.loss(sample);
+      };
+      EXPECT_EQ(at::mm(numbers({5, 24}, 1), model.first.detach()).scalar_type(), at::kFloat);
+      engine.backward(loss(ctx.rank()) * 1e-8);
+      EXPECT_GT(engine.full_grad(model.first).abs().max().item<float>(), 0) << "what the scale is for";
+      EXPECT_LT(engine.full_grad(model.first).abs().max().item<float>(), 1e-7) << "and it is taken out again";
+      EXPECT_TRUE(engine.step().updated);
+      const at::Tensor before = model.first.detach().clone();
+      engine.backward(loss(ctx.rank()) * (ctx.rank() == 0 ? 1e6 : 1));
+      EXPECT_FALSE(engine.step().updated) << "an overflow on one rank is one on all";
+      EXPECT_TRUE(model.first.detach().equal(before));
+      EXPECT_EQ(engine.loss_scale(), 32768) << "as torch's GradScaler, which halves at once";
+      engine.backward(loss(ctx.rank()));
+      EXPECT_TRUE(engine.step().updated);
+      EXPECT_EQ(engine.skipped_steps(), 1);
+    });
+  }
+}
+
+TEST(EngineAutocast, InFp16GoesOnWithItsScale) {
+  const auto config = settings(1, 1, R"(, "torch_autocast": {"enabled": true, "dtype": "fp16"})");
+  Model model, other;
+  Engine engine(model.tensors(), config, world(fresh_run(), 0, 1));
+  engine.backward(model.loss(0) * 1e30);
+  EXPECT_FALSE(engine.step().updated);
+  Engine second(other.tensors(), config, world(fresh_run(), 0, 1));
+  second.set_optimizer_state(engine.optimizer_state());
+  EXPECT_EQ(second.loss_scale(), 32768);
+}
+
+TEST(EngineAutocast, InFp16FollowsFp32) {
+  const auto narrow = losses(R"(, "torch_autocast": {"enabled": true, "dtype": "fp16"})", false);
+  const auto wide = losses("", false);
+  EXPECT_NE(narrow, wide);
+  // fp16 keeps 11 bits of a number.
+  for (size_t i = 0; i < wide.size(); ++i) EXPECT_NEAR(narrow[i], wide[i], 0.003 * wide[i] + 0.003) << i;
 }
 
 }  // namespace

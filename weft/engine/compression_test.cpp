@@ -115,7 +115,7 @@ TEST(EngineCompression, RefusesWhatElseDecidesAboutTheWire) {
   EXPECT_EQ(what_of(R"(, "weft": {"compress": "int8", "shard_update": false})"),
             "\"compress\": \"int8\" with \"shard_update\": false in stage 0");
   EXPECT_EQ(what_of(R"(, "weft": {"compress": "int8"}, "fp16": {"enabled": true})"),
-            "\"compress\": \"int8\" with \"fp16\", whose loss scale changes between steps");
+            "\"compress\": \"int8\" with fp16, whose loss scale changes between steps");
   EXPECT_EQ(what_of(kInt8), "taken") << "one rank has nothing to send, so there is nothing to refuse";
 }
 

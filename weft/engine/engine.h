@@ -152,7 +152,7 @@ class Engine {
   // Of all. For those who have a schedule of their own; the config's schedule, where there is one, has the last word.
   void set_lr(double lr);
 
-  // What losses are multiplied by before backward; 1 unless "fp16" is enabled.
+  // What losses are multiplied by before backward; 1 unless "fp16" is enabled, or "torch_autocast" in fp16.
   double loss_scale() const;
   // Until every parameter is whole. Operators wait for those they read by themselves; only whoever looks at memory needs this.
   void wait_for_parameters();

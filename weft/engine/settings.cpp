@@ -77,7 +77,7 @@ void check_compression(const config::Resolved& config) {
     with("\"shard_update\": false in stage 0", "leave \"shard_update\" out, or set \"stage\": 1");
   if (config.zero_optimization.stage == 3) with("\"stage\": 3", "set \"stage\": 2");
   // What is left over is in units of the loss scale it came with.
-  if (config.fp16.enabled) with("\"fp16\", whose loss scale changes between steps", "enable \"bf16\" instead");
+  if (scales_losses(config)) with("fp16, whose loss scale changes between steps", "use bf16 instead");
 }
 
 // Stage 3 over a network with a copy of the parameters in each host: in memory that its ranks share.
@@ -143,10 +143,6 @@ void check_supported(const config::Resolved& config) {
   }
   check_masters(config);
   check_compression(config);
-  if (autocast_type(config) == at::kHalf) {
-    refuse("this version of weft has no loss scale for autocast in fp16", "\"torch_autocast\": {\"dtype\": \"fp16\"}",
-           "set \"dtype\": \"bf16\", or enable \"fp16\" instead");
-  }
 }
 
 void check_types(const plan::ParameterTable& table, const config::Resolved& config) {
@@ -186,6 +182,13 @@ std::optional<at::ScalarType> autocast_type(const config::Resolved& config) {
   if (!config.torch_autocast.enabled) return std::nullopt;
   const auto type = torch_type(config.torch_autocast.dtype.value_or(config::Dtype::kBf16));
   return type == at::kFloat ? std::nullopt : std::optional(type);
+}
+
+bool scales_losses(const config::Resolved& config) { return config.fp16.enabled || autocast_type(config) == at::kHalf; }
+
+optim::LossScaler loss_scaler(const config::Resolved& config) {
+  if (config.fp16.enabled || !scales_losses(config)) return optim::read_loss_scaler(config.fp16);
+  return optim::LossScaler({.window = 2000, .hysteresis = 1});
 }
 
 plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group& group, at::Device device) {

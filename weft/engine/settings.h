@@ -9,6 +9,7 @@
 #include "weft/engine/gathering.h"
 #include "weft/engine/model_tensors.h"
 #include "weft/engine/reducer.h"
+#include "weft/optim/core/loss_scaler.h"
 #include "weft/plan/agreement.h"
 #include "weft/plan/residency.h"
 
@@ -31,6 +32,12 @@ void convert_the_rest(const ModelTensors& model, const config::Resolved& config)
 
 // What forward is to compute in where it may; absent: in the model's types. Without a "dtype", bf16.
 std::optional<at::ScalarType> autocast_type(const config::Resolved& config);
+
+// Whether losses are scaled: in fp16, the model's or autocast's.
+bool scales_losses(const config::Resolved& config);
+// "fp16" says how; for autocast, which has no settings for it, torch's GradScaler does: 65536, doubled after 2000 updates, halved by each
+// overflow.
+optim::LossScaler loss_scaler(const config::Resolved& config);
 
 // With what the ranks' transport can do.
 plan::PlanOptions plan_options(const config::Resolved& config, const comm::Group& group, at::Device device);

@@ -14,6 +14,7 @@
 #include "weft/checkpoint/state_names.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/gradients_lost.h"
+#include "weft/engine/settings.h"
 #include "weft/monitor/span.h"
 #include "weft/optim/core/schedule_settings.h"
 
@@ -50,7 +51,8 @@ ErrorText text_of_loss(std::string what, int64_t step, std::string fix) {
 Updater::Updater(const config::Resolved& config, OptimizerFactory make)
     : config_(config),
       schedule_(optim::read_schedule(config.scheduler)),
-      scaler_(optim::read_loss_scaler(config.fp16)) {
+      scales_losses_(scales_losses(config)),
+      scaler_(loss_scaler(config)) {
   if (make) user_.emplace(std::move(make));
 }
 
@@ -134,7 +136,7 @@ void Updater::add_slices(size_t bucket, std::vector<optim::ParamGroup>& groups) 
 
 // A pass over all gradients, which only clipping needs, and whoever must know whether they are finite.
 bool Updater::needs_norm() const {
-  return config_.gradient_clipping > 0 || config_.fp16.enabled || user_ || !optimizer_->by_slices() ||
+  return config_.gradient_clipping > 0 || scales_losses_ || user_ || !optimizer_->by_slices() ||
          (config_.bf16.enabled && config_.bf16.check_grad_overflow);
 }
 
@@ -149,7 +151,7 @@ bool Updater::update_whole(Reducer& reducer, int64_t step) {
   const Span span({.name = "optimizer", .category = SpanCategory::kOptimizer});
   norm_ = global_norm(targets_.grads, targets_.shared_with);
   norm_scale_ = scaler_.scale();
-  const bool known = config_.fp16.enabled || user_ || !norm_.on_device().defined();
+  const bool known = scales_losses_ || user_ || !norm_.on_device().defined();
   if (known && !std::isfinite(norm_.value())) return skip(step);
   num_in_a_row_ = 0;
   follow_schedule();
@@ -187,14 +189,14 @@ void Updater::follow_schedule() {
 
 bool Updater::skip(int64_t step) {
   ++num_skipped_;
-  const auto outcome = config_.fp16.enabled ? scaler_.update(true) : optim::LossScaler::Outcome::kSkipped;
+  const auto outcome = scales_losses_ ? scaler_.update(true) : optim::LossScaler::Outcome::kSkipped;
   log_warn("step ", step, " skipped: the gradient is not finite (", num_skipped_, " so far)",
-           config_.fp16.enabled ? cat("; loss scale ", norm_scale_, " -> ", scaler_.scale()) : "");
+           scales_losses_ ? cat("; loss scale ", norm_scale_, " -> ", scaler_.scale()) : "");
   if (outcome == optim::LossScaler::Outcome::kSkippedAtMinimum) {
     lost_ = text_of_loss(cat("at the smallest loss scale, ", norm_scale_), step,
                          "a smaller learning rate or a longer warm-up; or bf16, which needs no loss scale");
   }
-  if (config_.fp16.enabled && scaler_.is_dynamic()) return false;
+  if (scales_losses_ && scaler_.is_dynamic()) return false;
   if (++num_in_a_row_ >= kMaxSkippedInARow) {
     lost_ = text_of_loss(cat(num_in_a_row_, " steps in a row, at learning rate ", lr()), step,
                          "a smaller learning rate, a longer warm-up, or gradient_clipping");
@@ -256,7 +258,7 @@ NamedTensors Updater::counters() {
       if (name == kStep) out.emplace_back(name, tensor);
     }
   }
-  if (!config_.fp16.enabled) return out;
+  if (!scales_losses_) return out;
   const optim::LossScaler::State s = scaler_.state();
   const auto number = [](int64_t value) { return static_cast<double>(value); };
   out.emplace_back(
@@ -268,7 +270,7 @@ NamedTensors Updater::counters() {
 void Updater::set_counters(const NamedTensors& state) {
   counters().front().second.copy_(find_state(state, std::string(kStep), 1));
   const auto has_scale = [](const auto& entry) { return entry.first == kLossScale; };
-  if (!config_.fp16.enabled || std::ranges::none_of(state, has_scale)) return;  // saved in another precision
+  if (!scales_losses_ || std::ranges::none_of(state, has_scale)) return;  // saved in another precision
   const at::Tensor saved = find_state(state, std::string(kLossScale), 4).to(at::kDouble).contiguous();
   const auto* const numbers = saved.const_data_ptr<double>();
   scaler_.restore({.scale = numbers[0],

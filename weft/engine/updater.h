@@ -1,6 +1,6 @@
 // What reduced gradients do to the weights: norm, clipping, the loss scale, the schedule, the optimizer on this rank's part.
 //
-// An update whose gradient is not finite is left out, on all ranks alike, and the schedule does not move. Of fp16 that is how the loss
+// An update whose gradient is not finite is left out, on all ranks alike, and the schedule does not move. In fp16 that is how the loss
 // scale finds its size; elsewhere ten in a row are too many.
 //
 // Ownership: owns the optimizer and its state; shares the tensors it is given. Threads: one at a time. Failure: Error(kInput) for a
@@ -90,6 +90,7 @@ class Updater {
   std::vector<std::vector<std::pair<size_t, size_t>>> slices_;  // by bucket: group and place in it, one after the other
   std::optional<optim::Optimizer> optimizer_;
   std::optional<UserUpdate> user_;  // in its place
+  const bool scales_losses_;
   optim::LossScaler scaler_;
   GradientNorm norm_;
   double norm_scale_ = 1;  // that of the loss when it was taken
