@@ -14,7 +14,7 @@ namespace weft::checkpoint {
 inline constexpr std::string_view kParamPrefix = "param/";      // param/NAME, in fp32 where there is such a copy
 inline constexpr std::string_view kOptimPrefix = "optim/";      // optim/exp_avg/NAME
 inline constexpr std::string_view kBufferPrefix = "buffer/";    // buffer/NAME, that of rank 0
-inline constexpr std::string_view kCounterPrefix = "counter/";  // counter/step, counter/loss_scale
+inline constexpr std::string_view kCounterPrefix = "counter/";  // counter/step, counter/joined, counter/loss_scale
 // Of a step under way: grad/NAME, what all ranks have added up of it.
 inline constexpr std::string_view kGradPrefix = "grad/";
 

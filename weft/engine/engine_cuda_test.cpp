@@ -129,22 +129,62 @@ TEST_F(EngineOnCuda, AGradientThatIsNotFiniteIsLeftOut) {
   EXPECT_FALSE(model.first.detach().equal(before));
 }
 
+const char* const kSchedule = R"(, "scheduler": {"type": "WarmupLR", "params":
+                                  {"warmup_num_steps": 8, "warmup_max_lr": 0.02, "warmup_type": "linear"}})";
+
+// In fp32 and bf16 the device alone knows that a step was left out: the schedule does not move all the same.
+TEST_F(EngineOnCuda, AStepLeftOutMovesNeitherScheduleNorBiasCorrection) {
+  for (const char* more : {"", kBf16, R"(, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2})"}) {
+    const auto config = settings(1, 1, cat(kSchedule, more));
+    std::vector<std::vector<at::Tensor>> weights;
+    std::vector<std::vector<double>> rates;
+    for (const bool is_bad : {false, true}) {
+      auto model = std::make_unique<DeviceModel>(at::kCUDA);
+      auto engine = std::make_unique<Engine>(model->tensors(), config, world_of(fresh_run(), 0, 1, kDeadlineS));
+      rates.emplace_back();
+      for (int64_t i = 0; i < kNumSteps; ++i) {
+        if (is_bad && i == 2) {
+          engine->backward(model->loss(9) * std::numeric_limits<float>::infinity());
+          engine->step();
+          EXPECT_EQ(engine->skipped_steps(), 1);
+          auto other = std::make_unique<DeviceModel>(at::kCUDA);
+          auto next = std::make_unique<Engine>(other->tensors(), config, world_of(fresh_run(), 0, 1, kDeadlineS));
+          next->set_optimizer_state(engine->optimizer_state());
+          next->set_full_param(other->first, engine->full_param(model->first));
+          next->set_full_param(other->second, engine->full_param(model->second));
+          engine = std::move(next);
+          model = std::move(other);
+        }
+        engine->backward(model->loss(i));
+        engine->step();
+        rates.back().push_back(engine->get_lr());
+      }
+      weights.push_back({engine->full_param(model->first), engine->full_param(model->second)});
+    }
+    EXPECT_EQ(rates[0], rates[1]) << more;
+    EXPECT_GT(rates[0].back(), 0) << "the schedule moves";
+    expect_same(weights[0], weights[1]);
+  }
+}
+
 TEST_F(EngineOnCuda, NobodyWaitsForTheDevice) {
-  DeviceModel model(at::kCUDA);
-  Engine engine(model.tensors(), settings(1, 1), world_of(fresh_run(), 0, 1, kDeadlineS));
-  const auto step = [&](const at::Tensor& in) {
-    engine.backward(at::mm(at::mm(in, model.first).tanh(), model.second).pow(2).mean());
-    engine.step();
-  };
-  const at::Tensor in = numbers({5, 24}, 1).cuda();
-  for (int i = 0; i < 3; ++i) step(in);
-  at::Tensor busy = at::full({8192, 8192}, 1e-4, in.options());
-  for (int i = 0; i < 100; ++i) busy = at::mm(busy, busy);  // seconds of work, asked for in microseconds
-  step(in);
-  c10::Event done(c10::DeviceType::CUDA);
-  done.record(cuda().getStream(in.device()));
-  EXPECT_FALSE(done.query()) << "the step came back only when the device had finished";
-  done.synchronize();
+  for (const char* more : {"", kSchedule}) {
+    DeviceModel model(at::kCUDA);
+    Engine engine(model.tensors(), settings(1, 1, more), world_of(fresh_run(), 0, 1, kDeadlineS));
+    const auto step = [&](const at::Tensor& in) {
+      engine.backward(at::mm(at::mm(in, model.first).tanh(), model.second).pow(2).mean());
+      engine.step();
+    };
+    const at::Tensor in = numbers({5, 24}, 1).cuda();
+    for (int i = 0; i < 3; ++i) step(in);
+    at::Tensor busy = at::full({8192, 8192}, 1e-4, in.options());
+    for (int i = 0; i < 100; ++i) busy = at::mm(busy, busy);  // seconds of work, asked for in microseconds
+    step(in);
+    c10::Event done(c10::DeviceType::CUDA);
+    done.record(cuda().getStream(in.device()));
+    EXPECT_FALSE(done.query()) << "the step came back only when the device had finished" << more;
+    done.synchronize();
+  }
 }
 
 // A hook between nine tenths of the device's work and the last tenth, and one after all of it.
@@ -199,7 +239,8 @@ TEST_F(EngineOnCuda, SpansAreTimedOnTheDevice) {
   drain_spans(batch);
   ASSERT_EQ(batch.events.size(), 2U);
   const auto [forward, backward] = std::pair(batch.events[0], batch.events[1]);
-  EXPECT_NEAR(static_cast<double>(duration_ns(forward)) / static_cast<double>(duration_ns(backward)), 9, 1.5);
+  EXPECT_NEAR(static_cast<double>(duration_ns(forward)) / static_cast<double>(duration_ns(backward)), 9, 3)
+      << "other programs may use the device too";
   EXPECT_GE(backward.start_ns, forward.end_ns - 1000);
   EXPECT_GE(forward.start_ns, began_ns - 200'000);
   EXPECT_LE(backward.end_ns, ended_ns + 200'000) << "the clocks are compared to a fraction of a millisecond";

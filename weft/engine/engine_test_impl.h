@@ -17,6 +17,7 @@
 #include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/comm/shm_group.h"
+#include "weft/config/hjson.h"
 #include "weft/config/reading.h"
 #include "weft/engine/engine.h"
 
@@ -74,6 +75,11 @@ inline config::Resolved settings(int world, int64_t accumulation, const std::str
                                      {{"world", config::int_fact(world, "the test")}});
   config::require_usable(reading);
   return std::move(reading.resolved);
+}
+
+// "optimizer.params" of a config.
+inline config::Value arguments(const std::string& members) {
+  return config::parse_hjson(std::make_shared<config::Source>("params", cat("{", members, "}")));
 }
 
 inline constexpr double kDeadlineS = 30;

@@ -108,6 +108,15 @@ void write_range(const Pieces& pieces, int64_t first, const at::Tensor& values) 
   }
 }
 
+void write_all(const Pieces& pieces, const Pieces& values) {
+  const at::NoGradGuard no_grad;
+  int64_t first = 0;
+  for (const at::Tensor& some : values) {
+    write_range(pieces, first, some);
+    first += some.numel();
+  }
+}
+
 at::Tensor find_state(const NamedTensors& state, const std::string& name, int64_t num_elements) {
   return find({state.begin(), state.end()}, name, num_elements);
 }

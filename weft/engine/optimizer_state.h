@@ -37,6 +37,8 @@ void set_state(const StateOwner& owner, const NamedTensors& state);
 
 // Writes `values`, one dimension, into the pieces from their element `first` on.
 void write_range(const Pieces& pieces, int64_t first, const at::Tensor& values);
+// The same elements, in other pieces.
+void write_all(const Pieces& pieces, const Pieces& values);
 
 // The one of this name, with so many elements.
 at::Tensor find_state(const NamedTensors& state, const std::string& name, int64_t num_elements);

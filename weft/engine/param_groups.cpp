@@ -53,7 +53,8 @@ ParameterGroups sort_out(const std::vector<ParameterGroup>& groups, const ModelT
   out.settings.push_back(base);
   out.numbers.emplace_back();
   std::vector<bool> has_any(groups.size() + 1, false);
-  for (const int parameter : table.trainable()) {
+  for (int parameter = 0; parameter < table.size(); ++parameter) {
+    if (table.owner(parameter) != parameter) continue;
     const auto& [name, tensor] = model.parameters[static_cast<size_t>(parameter)];
     const int group = first_that_takes(groups, name, tensor);
     out.of[static_cast<size_t>(parameter)] = group;
@@ -62,7 +63,7 @@ ParameterGroups sort_out(const std::vector<ParameterGroup>& groups, const ModelT
   for (size_t group = 0; group < groups.size(); ++group) {
     if (has_any[group]) continue;
     throw Error(ErrorKind::kInput, {.title = cat("the group of ", groups[group].name, " has nothing in it"),
-                                    .what = "no trainable parameter, or those before it took them all",
+                                    .what = "no parameter, or those before it took them all",
                                     .where = cat("group ", group),
                                     .fix = "correct the pattern, or leave the group out"});
   }
@@ -97,13 +98,16 @@ std::vector<Part> parts_of(const plan::Plan& plan, int bucket, std::optional<int
   return out;
 }
 
-std::vector<Run> runs_of(const std::vector<Part>& parts, int64_t size, const std::vector<int>& group_of) {
+std::vector<Run> runs_of(const std::vector<Part>& parts, int64_t size, const std::vector<int>& group_of,
+                         const std::vector<int64_t>& joined) {
   std::vector<Run> out;
   for (const Part& part : parts) {
-    const int group = group_of[static_cast<size_t>(part.parameter)];
-    if (!out.empty() && out.back().group == group) continue;
+    const auto parameter = static_cast<size_t>(part.parameter);
+    const int group = group_of[parameter];
+    const int64_t after = joined.empty() ? 0 : joined[parameter];
+    if (!out.empty() && out.back().group == group && out.back().joined == after) continue;
     if (!out.empty()) out.back().count = part.first - out.back().first;
-    out.push_back({.first = out.empty() ? 0 : part.first, .group = group});
+    out.push_back({.first = out.empty() ? 0 : part.first, .group = group, .joined = after});
   }
   if (out.empty()) out.push_back({});
   out.back().count = size - out.back().first;

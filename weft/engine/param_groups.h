@@ -5,7 +5,7 @@
 //                                              weft::vectors({.weight_decay = 0}), ...}});
 //
 // A parameter belongs to the first group that takes it; those nobody takes have the config's numbers. Values; any thread.
-// Failure: Error(kInput) for a group that takes nothing.
+// Frozen ones belong to groups too: theirs are the numbers when they are unfrozen. Failure: Error(kInput) for a group that takes nothing.
 #pragma once
 
 #include <functional>
@@ -55,6 +55,7 @@ std::vector<std::string> describe(const ParameterGroups& groups);
 struct Run {
   int64_t first = 0, count = 0;
   int group = 0;
+  int64_t joined = 0;
   bool operator==(const Run&) const = default;
 };
 
@@ -66,7 +67,8 @@ struct Part {
 
 // By place. Of rank `rank`, or of the whole bucket.
 std::vector<Part> parts_of(const plan::Plan& plan, int bucket, std::optional<int> rank);
-// Together they are all `size` elements; there is one at least.
-std::vector<Run> runs_of(const std::vector<Part>& parts, int64_t size, const std::vector<int>& group_of);
+// Together they are all `size` elements; there is one at least. `joined`: by parameter, the update it joined after; none: the first.
+std::vector<Run> runs_of(const std::vector<Part>& parts, int64_t size, const std::vector<int>& group_of,
+                         const std::vector<int64_t>& joined = {});
 
 }  // namespace weft::engine

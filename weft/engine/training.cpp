@@ -1,6 +1,7 @@
 #include "weft/engine/training.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
@@ -44,18 +45,23 @@ NamedTensors copy_of(NamedTensors tensors) {
 // Gathers have lanes that the user's own collectives do not wait behind. Memory needs neither.
 struct Lanes {
   std::vector<std::shared_ptr<comm::Group>> reduce, gather;
+  // For those who may come when others do not: they find nobody here, and disturb nobody.
+  std::shared_ptr<comm::Group> agree;
 };
 
 Lanes lanes_of(const World& world) {
   const std::string_view transport = world.group->transport();
   std::vector<int> all(static_cast<size_t>(world.size));
   std::iota(all.begin(), all.end(), 0);
-  if (world.size > 1 && transport == "gloo") {
-    const auto second = world.group->split(all, "second lane");
-    return {{world.group, second}, {second, world.group->split(all, "third lane")}};
+  if (world.size == 1) return {{world.group}, {world.group}, world.group};
+  if (transport == "nccl") {  // a lane more would cost device memory, and gathers are over when it is needed
+    const auto gathers = world.group->split(all, "gathers");
+    return {{world.group}, {gathers}, gathers};
   }
-  if (world.size > 1 && transport == "nccl") return {{world.group}, {world.group->split(all, "gathers")}};
-  return {{world.group}, {world.group}};
+  const auto agree = world.group->split(all, "agreement");
+  if (transport != "gloo") return {{world.group}, {world.group}, agree};
+  const auto second = world.group->split(all, "second lane");
+  return {{world.group, second}, {second, world.group->split(all, "third lane")}, agree};
 }
 
 std::vector<comm::Group*> pointers(const std::vector<std::shared_ptr<comm::Group>>& groups) {
@@ -88,6 +94,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   Lanes lanes = lanes_of(world_);
   reduce_lanes_ = std::move(lanes.reduce);
   gather_lanes_ = std::move(lanes.gather);
+  agree_lane_ = std::move(lanes.agree);
   learnt_ = world_.size == 1;  // nobody waits for a bucket
   wants_tuning_ = can_be_tuned();
   begin_step_times();
@@ -171,14 +178,15 @@ void Training::set_masters(const NamedTensors& state) {
   }
 }
 
-// Of a parameter that has none yet: its value, and moments of zero. Values only where there will be masters: whoever keeps one keeps its
-// memory while slices are made of all of them.
+// Of a parameter that has none yet: its value, and what moments begin with. Values only where there will be masters: whoever keeps one
+// keeps its memory while slices are made of all of them.
 NamedTensors Training::state_to_move() {
   NamedTensors out;
   const auto has_master = [&](int number) {
     return plan_->table[number].dtype != plan::Dtype::kFp32 && !has_bf16_masters(config_);
   };
   if (updater_.has_state()) {
+    updater_.let_join(plan_->table.frozen());
     out = copy_of(optimizer_state());
   } else if (!masters_.empty()) {
     out = copy_of(gather_state({masters(), *plan_, sharers()}));
@@ -188,32 +196,12 @@ NamedTensors Training::state_to_move() {
     if (buckets_ && !plan_->table[static_cast<int>(i)].frozen) continue;
     if (has_master(static_cast<int>(i))) out.emplace_back(cat(kMaster, ".", name), tensor.detach());
     if (!updater_.has_state()) continue;
-    for (const auto& [kind, flats] : updater_.state())
-      out.emplace_back(cat(kind, ".", name), at::zeros(tensor.sizes()));
+    for (const auto& [kind, flats] : updater_.state()) {
+      const at::Tensor one = at::full({}, updater_.initial_state(kind), at::TensorOptions().device(device_));
+      out.emplace_back(cat(kind, ".", name), one.expand(tensor.sizes()));
+    }
   }
   return out;
-}
-
-void Training::follow_requires_grad(plan::ParameterTable table) {
-  if (in_step_ > 0 || has_gradients_) {
-    dead_ = "requires_grad of a parameter was changed in the middle of a step; change it between step() and backward()";
-    refuse_dead(dead_, world_.rank);
-  }
-  if (!guarded_.empty())
-    misuse("requires_grad was changed inside a GatheredParameters", "let the guard end before backward()");
-  plan::LayoutOptions layout = plan_->options.layout;
-  layout.ready_order.clear();
-  layout.boundaries.reset();
-  learnt_ = false;
-  gathering_->wait();
-  for (const int parameter : table.frozen()) {
-    if (plan_->table[parameter].frozen) continue;
-    const at::Tensor& tensor = model_.parameters[static_cast<size_t>(parameter)].second;
-    tensor.set_data(tensor.detach().clone());
-  }
-  lay_out(std::move(table), std::move(layout));
-  check_agreement(*world_.group, describe(*plan_, what_must_agree()), device_);
-  watch_gradients();
 }
 
 void Training::make_buckets() {

@@ -155,8 +155,11 @@ class Training {
 
   // Masters and optimizer state that are there already move along, and so do gradients.
   void lay_out(plan::ParameterTable table, plan::LayoutOptions layout);
-  // Parameters were frozen or unfrozen since; all ranks see it at the same step.
+  // Parameters were frozen or unfrozen since; all ranks see it at the same step. In training_freezing.cpp.
   void follow_requires_grad(plan::ParameterTable table);
+  void agree_on_frozen(const plan::ParameterTable& table);
+  void lay_out_anew(plan::ParameterTable table);
+  std::string changed_name(const plan::ParameterTable& table) const;
   void watch_gradients();
   void make_buckets();
   void make_masters();
@@ -225,6 +228,7 @@ class Training {
   std::unique_ptr<memory::FlatBuckets> buckets_;
   std::vector<at::Tensor> masters_;  // by bucket: this rank's part in fp32, where the model is narrower
   std::vector<std::shared_ptr<comm::Group>> reduce_lanes_, gather_lanes_;
+  std::shared_ptr<comm::Group> agree_lane_;
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<Gathering> gathering_;
   std::unique_ptr<Residents> residents_;  // where parameters are gathered when they are touched

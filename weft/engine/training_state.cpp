@@ -196,6 +196,7 @@ void Training::before_load() {
   check_alive();
   if (!guarded_.empty()) misuse("load_checkpoint() inside a GatheredParameters", "let the guard end first");
   zero_grad();
+  if (auto table = table_now(model_, plan_->table)) follow_requires_grad(std::move(*table));
   gathering_->before_update();
   if (residents_) residents_->before_update();
 }

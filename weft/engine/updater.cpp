@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +24,7 @@ namespace {
 
 // One bad batch is passed over; weights that give nothing but infinities will not recover by themselves.
 constexpr int kMaxSkippedInARow = 10;
-constexpr std::string_view kStep = "step", kLossScale = "loss_scale";
+constexpr std::string_view kStep = "step", kJoined = "joined", kLossScale = "loss_scale";
 
 at::Tensor tensor_of(const std::string& bytes) {
   const at::Tensor tensor = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
@@ -37,6 +38,24 @@ optim::FlatSlice nothing_of(const UpdateTargets& targets, size_t group) {
   return {.name = cat("nothing_", group),
           .param = targets.params.front().narrow(0, 0, 0),
           .grad = targets.grads.front().narrow(0, 0, 0)};
+}
+
+// Whoever loads may have registered them in another order.
+std::vector<int> by_name(const plan::ParameterTable& table) {
+  std::vector<int> out;
+  for (int parameter = 0; parameter < table.size(); ++parameter) {
+    if (table.owner(parameter) == parameter) out.push_back(parameter);
+  }
+  std::ranges::sort(out, {}, [&](int parameter) -> const std::string& { return table[parameter].name; });
+  return out;
+}
+
+std::vector<int64_t> of_trained(std::vector<int64_t> joined, const plan::ParameterTable& table) {
+  joined.resize(static_cast<size_t>(table.size()));
+  for (int parameter = 0; parameter < table.size(); ++parameter) {
+    if (table[parameter].frozen) joined[static_cast<size_t>(parameter)] = 0;
+  }
+  return joined;
 }
 
 ErrorText text_of_loss(std::string what, int64_t step, std::string fix) {
@@ -61,10 +80,17 @@ void Updater::check_can_move() const {
 }
 
 void Updater::use(UpdateTargets targets, ParameterGroups groups) {
+  num_skipped_ = num_skipped();
   optimizer_.reset();
   targets_ = std::move(targets);
   groups_ = std::move(groups);
+  joined_ = of_trained(std::move(joined_), *targets_.table);
   if (user_) user_->use(user_targets(), groups_.numbers);
+}
+
+void Updater::let_join(const std::vector<int>& parameters) {
+  if (!optimizer_) return;
+  for (const int parameter : parameters) joined_[static_cast<size_t>(parameter)] = optimizer_->num_steps();
 }
 
 // Whole parameters in their shapes where this rank has them, else flat runs.
@@ -119,12 +145,13 @@ void Updater::add_slices(size_t bucket, std::vector<optim::ParamGroup>& groups) 
   const at::Tensor &param = targets_.params[bucket], &copy = targets_.copies[bucket];
   const auto& parts = targets_.parts[bucket];
   slices_.emplace_back();
-  for (const Run& run : runs_of(parts, param.numel(), groups_.of)) {
+  for (const Run& run : runs_of(parts, param.numel(), groups_.of, joined_)) {
     auto& slices = groups[static_cast<size_t>(run.group)].slices;
     optim::FlatSlice slice{.name = slice_name(bucket, slices_.back().size()),
                            .param = param.narrow(0, run.first, run.count),
                            .grad = targets_.grads[bucket].narrow(0, run.first, run.count),
-                           .copy = copy.defined() ? copy.narrow(0, run.first, run.count) : at::Tensor()};
+                           .copy = copy.defined() ? copy.narrow(0, run.first, run.count) : at::Tensor(),
+                           .since = run.joined};
     for (const Part& part : parts) {
       if (part.first < run.first || part.first >= run.first + run.count) continue;
       slice.pieces.push_back({.first = part.first - run.first, .count = part.count, .parameter = part.parameter});
@@ -257,6 +284,7 @@ NamedTensors Updater::counters() {
     for (const auto& [name, tensor] : optimizer_->state()) {
       if (name == kStep) out.emplace_back(name, tensor);
     }
+    out.emplace_back(kJoined, joined_by_name());
   }
   if (!scales_losses_) return out;
   const optim::LossScaler::State s = scaler_.state();
@@ -268,15 +296,47 @@ NamedTensors Updater::counters() {
 }
 
 void Updater::set_counters(const NamedTensors& state) {
+  const auto has = [&](std::string_view name) {
+    return std::ranges::any_of(state, [&](const auto& entry) { return entry.first == name; });
+  };
+  if (!user_) {
+    const at::Tensor none = at::zeros_like(joined_by_name());
+    set_joined(has(kJoined) ? find_state(state, std::string(kJoined), none.numel()) : none);
+  }
   counters().front().second.copy_(find_state(state, std::string(kStep), 1));
-  const auto has_scale = [](const auto& entry) { return entry.first == kLossScale; };
-  if (!scales_losses_ || std::ranges::none_of(state, has_scale)) return;  // saved in another precision
+  if (!scales_losses_ || !has(kLossScale)) return;  // saved in another precision
   const at::Tensor saved = find_state(state, std::string(kLossScale), 4).to(at::kDouble).contiguous();
   const auto* const numbers = saved.const_data_ptr<double>();
   scaler_.restore({.scale = numbers[0],
                    .num_updates = static_cast<int64_t>(numbers[1]),
                    .last_overflow = static_cast<int64_t>(numbers[2]),
                    .hysteresis_left = static_cast<int64_t>(numbers[3])});
+}
+
+at::Tensor Updater::joined_by_name() const {
+  std::vector<int64_t> out;
+  for (const int parameter : by_name(*targets_.table)) out.push_back(joined_[static_cast<size_t>(parameter)]);
+  return at::tensor(out, at::kLong);
+}
+
+// Parameters of other ages lie in other runs, each with state of its own.
+void Updater::set_joined(const at::Tensor& by_name_given) {
+  const at::Tensor given = by_name_given.to(at::kLong).contiguous();
+  std::vector<int64_t> joined(joined_.size(), 0);
+  const auto* next = given.const_data_ptr<int64_t>();
+  for (const int parameter : by_name(*targets_.table)) joined[static_cast<size_t>(parameter)] = *next++;
+  joined = of_trained(std::move(joined), *targets_.table);
+  if (joined == joined_) return;
+  const FlatState before = state();
+  const std::vector<double> last_lrs = lrs();
+  num_skipped_ = num_skipped();
+  joined_ = std::move(joined);
+  make_optimizer();
+  const FlatState after = state();
+  for (const auto& [kind, buckets] : before) {
+    for (size_t bucket = 0; bucket < buckets.size(); ++bucket) write_all(after.at(kind)[bucket], buckets[bucket]);
+  }
+  set_lrs(last_lrs);
 }
 
 NamedTensors Updater::user_state(comm::Group& group) {

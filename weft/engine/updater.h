@@ -42,6 +42,8 @@ class Updater {
 
   // State that was there is gone: take it out before, and put it in again.
   void use(UpdateTargets targets, ParameterGroups groups);
+  // Those that have no state yet: where they are trained from now on, their first update is the next one.
+  void let_join(const std::vector<int>& parameters);
 
   // Waits for the gradients. Whether the weights changed, as far as is known here: a device may leave it out later.
   bool update(Reducer& reducer, int64_t step);
@@ -55,14 +57,16 @@ class Updater {
   void set_lr(double lr);
   void set_lrs(const std::vector<double>& lrs);
   double grad_norm() const { return norm_.value() / norm_scale_; }
-  int64_t num_skipped() const { return num_skipped_ + (optimizer_ ? optimizer_->num_left_out() : 0); }
+  int64_t num_skipped() { return num_skipped_ + (optimizer_ ? optimizer_->num_left_out() : 0); }
   void set_num_skipped(int64_t count) { num_skipped_ += count - num_skipped(); }
 
   bool has_state() const { return user_ ? user_->has_state() : optimizer_.has_value(); }
   // By kind and bucket; makes it where there is none.
   FlatState state();
-  // What is not by parameter: "step", and of fp16 "loss_scale". Live where they are the optimizer's.
+  // What is not by parameter: "step", live; of the optimizer's own "joined", the update each parameter joined after, in the order
+  // of their names; where losses are scaled "loss_scale".
   NamedTensors counters();
+  // Of what counters() gave; without "joined" all began together. State that is there stays, in other tensors perhaps.
   void set_counters(const NamedTensors& state);
   // That of an optimizer of the user's own, of all ranks of the group, which all call it; else nothing.
   NamedTensors user_state(comm::Group& group);
@@ -70,6 +74,8 @@ class Updater {
   at::Tensor user_bytes() const;
   void set_user_bytes(const at::Tensor& bytes);
   void set_user_state(comm::Group& group, const NamedTensors& state);
+  // What an element of state of this kind begins with.
+  double initial_state(std::string_view kind) const { return optim::initial_state(groups_.settings.back(), kind); }
   int64_t state_bytes() const { return optimizer_ ? optimizer_->state_bytes() : 0; }
 
  private:
@@ -82,11 +88,14 @@ class Updater {
   bool update_as_they_come(Reducer& reducer);
   bool skip(int64_t step);
   bool needs_norm() const;
+  at::Tensor joined_by_name() const;
+  void set_joined(const at::Tensor& by_name);
 
   const config::Resolved& config_;
   const optim::Schedule schedule_;
   UpdateTargets targets_;
   ParameterGroups groups_;
+  std::vector<int64_t> joined_;  // by parameter: the update it joined after; of frozen ones 0
   std::vector<std::vector<std::pair<size_t, size_t>>> slices_;  // by bucket: group and place in it, one after the other
   std::optional<optim::Optimizer> optimizer_;
   std::optional<UserUpdate> user_;  // in its place

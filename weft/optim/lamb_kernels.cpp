@@ -30,7 +30,7 @@ void for_pieces(std::span<SliceState> slices, double grad_scale, const Body& bod
     const Slice slice = kernel_slice(state, grad_scale);
     for (const Piece& piece : state.slice.pieces) {
       body(slice.part(static_cast<size_t>(piece.first), static_cast<size_t>(piece.count)),
-           static_cast<size_t>(piece.parameter));
+           static_cast<size_t>(piece.parameter), state);
     }
   }
 }
@@ -91,13 +91,14 @@ void lamb_with_kernels(const LambSettings& settings, std::span<SliceState> slice
                        const WholeParameters& whole) {
   const LambFactors factors = lamb_factors(settings);
   std::vector<Sums> sums(static_cast<size_t>(whole.count));
-  for_pieces(slices, grad_scale,
-             [&](const Slice& slice, size_t parameter) { sums[parameter].add(first_pass_in_threads(factors, slice)); });
+  for_pieces(slices, grad_scale, [&](const Slice& slice, size_t parameter, const SliceState&) {
+    sums[parameter].add(first_pass_in_threads(factors, slice));
+  });
   if (whole.add) add_over_ranks(sums, whole.add);
-  for_pieces(slices, grad_scale, [&](const Slice& slice, size_t parameter) {
+  for_pieces(slices, grad_scale, [&](const Slice& slice, size_t parameter, const SliceState& state) {
     const auto& [parameters, directions] = sums[parameter];
     const double ratio = lamb_trust_ratio(settings, parameters.value(), directions.value());
-    const auto rate = static_cast<float>(lamb_step_size(settings, step) * ratio);
+    const auto rate = static_cast<float>(lamb_step_size(settings, own_step(step, state)) * ratio);
     for_blocks(slice.count, kThreadBlock,
                [&](size_t first, size_t size) { kernels().lamb_apply(factors, rate, slice.part(first, size)); });
   });

@@ -137,6 +137,30 @@ TEST(Lamb, ThreadsDoNotChangeTheBits) {
   at::set_num_threads(threads);
 }
 
+// One parameter joins after two updates: the third and fourth of the others are its first and second.
+TEST(Lamb, AParameterThatJoinsLaterCountsFromThere) {
+  const Flat flat = start(), young = cloned(flat);
+  std::vector<FlatSlice> slices = {part(flat, 0, kPlaces[2]), part(flat, kPlaces[2], kTotal)};
+  slices[1].since = 2;
+  Optimizer together({{.settings = settings_for(), .slices = slices, .num_parameters = 3}});
+  Optimizer alone({group_of(young, {0, kTotal})});
+  together.state().back().second.fill_(2);
+  for (int i = 0; i < 2; ++i) together.step(0.5), alone.step(0.5);
+  const auto late = [](const Flat& of) { return of.param.narrow(0, kPlaces[2], kCounts[2]); };
+  EXPECT_TRUE(at::equal(late(flat), late(young)));
+  EXPECT_FALSE(at::equal(flat.param.narrow(0, 0, kCounts[0]), young.param.narrow(0, 0, kCounts[0])));
+  const Flat on_torch = start();
+  std::vector<SliceState> states;
+  for (FlatSlice slice : {part(on_torch, 0, kPlaces[2]), part(on_torch, kPlaces[2], kTotal)}) {
+    slice.since = states.empty() ? 0 : 2;
+    states.push_back({slice, at::zeros_like(slice.param), at::zeros_like(slice.param)});
+  }
+  for (int64_t step = 3; step <= 4; ++step) step_with_torch(settings_for(), states, {.value = 0.5}, step, {.count = 3});
+  const double size = flat.param.abs().max().item<double>();
+  EXPECT_TRUE(at::allclose(on_torch.param, flat.param, 1e-5, 1e-5 * size))
+      << (on_torch.param - flat.param).abs().max().item<double>() << " of " << size;
+}
+
 // Ranks one after the other in one thread each; sums are added up once all have come.
 class Adder {
  public:

@@ -56,19 +56,21 @@ Tensors directions_of(const LambSettings& s, const Lists& lists) {
   return out;
 }
 
-// Views of all pieces, and whose each is.
+// Views of all pieces, whose each is, and what its direction is multiplied by, the trust ratio left out.
 struct Pieces {
   Tensors params, directions;
   std::vector<int64_t> owners;
+  std::vector<double> step_sizes;
 };
 
-Pieces pieces_of(std::span<const SliceState> slices, const Tensors& directions) {
+Pieces pieces_of(const LambSettings& s, std::span<const SliceState> slices, const Tensors& directions, int64_t step) {
   Pieces out;
   for (size_t i = 0; i < slices.size(); ++i) {
     for (const Piece& piece : slices[i].slice.pieces) {
       out.params.push_back(slices[i].slice.param.view(-1).narrow(0, piece.first, piece.count));
       out.directions.push_back(directions[i].view(-1).narrow(0, piece.first, piece.count));
       out.owners.push_back(piece.parameter);
+      out.step_sizes.push_back(lamb_step_size(s, own_step(step, slices[i])));
     }
   }
   return out;
@@ -83,11 +85,10 @@ at::Tensor sums_of(const Pieces& pieces, const at::Tensor& owners, int64_t num_p
   return sums.index_add_(1, owners, at::stack({squares_of(pieces.params), squares_of(pieces.directions)}));
 }
 
-// One a parameter, in fp32.
-at::Tensor rates_of(const LambSettings& s, const at::Tensor& sums, int64_t step) {
+// One a parameter.
+at::Tensor trust_ratios(const LambSettings& s, const at::Tensor& sums) {
   const at::Tensor ratios = (sums[0] / sums[1]).sqrt().clamp(s.min_coeff, s.max_coeff);
-  const at::Tensor bounded = at::where(sums.eq(0).any(0), at::ones_like(ratios), ratios);
-  return (bounded * lamb_step_size(s, step)).to(at::kFloat);
+  return at::where(sums.eq(0).any(0), at::ones_like(ratios), ratios);
 }
 
 }  // namespace
@@ -96,12 +97,14 @@ void lamb_with_torch(const LambSettings& settings, std::span<SliceState> slices,
                      const WholeParameters& whole) {
   const Lists lists = lists_of(slices);
   update_moments(settings, lists, grads);
-  const Pieces pieces = pieces_of(slices, directions_of(settings, lists));
+  const Pieces pieces = pieces_of(settings, slices, directions_of(settings, lists), step);
   const at::Tensor owners = at::tensor(pieces.owners, at::kLong).to(lists.params.front().device());
   const at::Tensor sums = sums_of(pieces, owners, whole.count);
   if (whole.add) whole.add(sums);
   if (pieces.owners.empty()) return;
-  at::_foreach_mul_(pieces.directions, rates_of(settings, sums, step).index_select(0, owners).unbind());
+  const at::Tensor step_sizes = at::tensor(pieces.step_sizes, at::kDouble).to(owners.device());
+  const at::Tensor rates = trust_ratios(settings, sums).index_select(0, owners) * step_sizes;
+  at::_foreach_mul_(pieces.directions, rates.to(at::kFloat).unbind());
   at::_foreach_sub_(pieces.params, pieces.directions);
 }
 

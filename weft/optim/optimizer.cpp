@@ -7,7 +7,9 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
+#include <utility>
 
 #include "weft/base/check.h"
 #include "weft/base/error.h"
@@ -125,13 +127,23 @@ Element element_of(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kHalf ? Element::kFloat16 : Element::kFloat32;
 }
 
+double initial_state(const UpdateSettings& settings, std::string_view kind) {
+  return std::visit(NamesOf{}, settings).variance == kind ? initial_variance(settings) : 0;
+}
+
+// Slices that joined together lie together: a device updates them in one go.
 Optimizer::Group Optimizer::made_of(ParamGroup group) {
   if (is_lamb(group.settings)) check_lamb(group);
   Group out = {.settings = group.settings, .base_lr = lr_of(group.settings), .num_parameters = group.num_parameters};
-  for (FlatSlice& slice : group.slices) {
+  std::vector<size_t> by_age(group.slices.size());
+  std::iota(by_age.begin(), by_age.end(), 0);
+  std::ranges::stable_sort(by_age, {}, [&](size_t slice) { return group.slices[slice].since; });
+  out.order.resize(by_age.size());
+  for (const size_t number : by_age) {
+    FlatSlice& slice = group.slices[number];
     const bool cpu = slice.param.is_cpu();
     auto& place = cpu ? out.on_cpu : out.elsewhere;
-    out.order.emplace_back(cpu, place.size());
+    out.order[number] = {cpu, place.size()};
     place.push_back(state_for(std::move(slice), group.settings, group.state_type));
   }
   return out;
@@ -177,21 +189,29 @@ void Optimizer::step_slice(size_t group, size_t slice, double grad_scale) {
 void Optimizer::step(const at::Tensor& grad_scale) {
   const at::NoGradGuard no_grad;
   step_.add_(1);
-  const at::Tensor left_out = grad_scale.isfinite().logical_not().to(at::kFloat);
-  num_left_out_ = num_left_out_.defined() ? num_left_out_ + left_out : left_out;
+  left_out_.count(grad_scale);
   for (Group& group : groups_) {
     WEFT_CHECK(group.on_cpu.empty());
     step_with_torch(group.settings, group.elsewhere,
-                    {.tensor = grad_scale, .left_out = left_out, .num_left_out = num_left_out_}, num_steps(),
-                    {group.num_parameters, add_});
+                    {.tensor = grad_scale, .left_out = left_out_.flag(), .num_left_out = left_out_.total()},
+                    num_asked_for(), {group.num_parameters, add_});
   }
 }
 
-int64_t Optimizer::num_left_out() const {
-  return num_left_out_.defined() ? static_cast<int64_t>(num_left_out_.item<float>()) : 0;
+// What the device's own count is subtracted from. That count only grows, so nobody has to set it back.
+int64_t Optimizer::num_asked_for() const { return *step_.const_data_ptr<int64_t>() + num_known_left_out_; }
+
+void Optimizer::settle() {
+  const int64_t count = left_out_.known();
+  step_.sub_(count - std::exchange(num_known_left_out_, count));
 }
 
-int64_t Optimizer::num_steps() const { return *step_.const_data_ptr<int64_t>(); }
+int64_t Optimizer::num_left_out() { return left_out_.known(); }
+
+int64_t Optimizer::num_steps() {
+  settle();
+  return *step_.const_data_ptr<int64_t>();
+}
 
 void Optimizer::set_betas(size_t group, Betas betas) { std::visit(PutBetas{betas}, groups_.at(group).settings); }
 
@@ -214,6 +234,7 @@ void Optimizer::set_grad(size_t group, size_t slice, at::Tensor grad) {
 }
 
 NamedState Optimizer::state() {
+  settle();
   NamedState out;
   for (const Group& group : groups_) {
     const StateNames names = std::visit(NamesOf{}, group.settings);

@@ -20,12 +20,14 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "weft/optim/core/exact_sum.h"
 #include "weft/optim/core/optimizer_settings.h"
 #include "weft/optim/core/schedule.h"
+#include "weft/optim/left_out.h"
 
 namespace weft::optim {
 
@@ -42,6 +44,8 @@ struct FlatSlice {
   at::Tensor copy = {};  // fp32, bf16 or fp16: gets the new parameters in the same pass; undefined: none
   // Lamb only: rising, not overlapping, none empty. Elements in none are padding and stay as they are.
   std::vector<Piece> pieces = {};
+  // Updates that the optimizer had made when this slice joined. What depends on how many there were counts from there.
+  int64_t since = 0;
 };
 
 struct ParamGroup {
@@ -79,10 +83,10 @@ class Optimizer {
   // A whole one with a factor that the device still computes: one fp32 element there. Where it turns out not to be finite
   // nothing is updated. Nobody waits for it (torch's Lion and Adagrad, and Lamb, excepted). Requires: no slice on the CPU.
   void step(const at::Tensor& grad_scale);
-  // How many of those turned out so. Waits for the device.
-  int64_t num_left_out() const;
-  // Updates made so far, those before a resume and those left out included.
-  int64_t num_steps() const;
+  // How many of those turned out so. Waits until the device knows of the last one, and not for what it was given since.
+  int64_t num_left_out();
+  // Updates made so far, those before a resume included. Waits in the same way.
+  int64_t num_steps();
 
   size_t num_groups() const { return groups_.size(); }
   double lr(size_t group) const { return lr_of(groups_.at(group).settings); }
@@ -90,14 +94,15 @@ class Optimizer {
   // Of Adam, Lamb and Lion; the others have none.
   void set_betas(size_t group, Betas betas);
   // Sets every group's rate and betas to the schedule's for the next update. Rates the optimizer was made with are its
-  // base.
+  // base. An update that was left out does not move it, so this waits as num_steps() does: until the device has the norm of the step
+  // before, while a whole forward and backward are still its to do.
   void follow(const Schedule& schedule);
 
   // Another tensor for the gradients of a slice, such as the buffer of this step.
   void set_grad(size_t group, size_t slice, at::Tensor grad);
 
   // Live tensors, to save from and to load into: "NAME.exp_avg", "NAME.exp_avg_sq", "NAME.momentum_buffer", "NAME.sum",
-  // and "step".
+  // and "step", which is num_steps().
   NamedState state();
   int64_t state_bytes() const;
 
@@ -110,12 +115,18 @@ class Optimizer {
     std::vector<std::pair<bool, size_t>> order;  // slice i is in on_cpu (true) or elsewhere, at that place
   };
   static Group made_of(ParamGroup group);
+  int64_t num_asked_for() const;
+  void settle();
 
   std::vector<Group> groups_;
   AddOverRanks add_;
-  at::Tensor step_;          // int64, no dimensions, on the CPU
-  at::Tensor num_left_out_;  // fp32, on the device; undefined: none was asked for
+  at::Tensor step_;  // int64, no dimensions, on the CPU: updates, less those known to be left out
+  LeftOut left_out_;
+  int64_t num_known_left_out_ = 0;
 };
+
+// What an element of the state of this kind ("sum") begins with.
+double initial_state(const UpdateSettings& settings, std::string_view kind);
 
 // The sum of the squares of all elements, in blocks of kernels.h, the blocks without rounding: the bits do not depend on
 // threads, nor on how a gradient is cut, at multiples of kSumBlock. Not finite where an element is not. Requires: on the CPU.

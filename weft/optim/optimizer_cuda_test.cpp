@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -155,6 +156,70 @@ TEST_F(OptimizerOnCuda, AFactorOnTheDeviceIsTheNumberAndLeavesOutWhatIsNotFinite
     }
     EXPECT_TRUE(b.equal(a));
     EXPECT_EQ(by_tensor.num_left_out(), 1);
+  }
+}
+
+// Bias corrections and the schedule are those of a run that never saw the bad batches, also after a resume, and for a slice that
+// joined in between.
+TEST_F(OptimizerOnCuda, WhatIsLeftOutMovesNeitherScheduleNorBiasCorrection) {
+  const Schedule schedule = LinearLr{.start_factor = 0.1, .end_factor = 1, .total_iters = 6};
+  const UpdateSettings all[] = {AdamSettings{.lr = 0.1, .weight_decay = 0.1}, SgdSettings{.lr = 0.1, .momentum = 0.9},
+                                LionSettings{.lr = 0.1}, AdagradSettings{.lr = 0.1, .lr_decay = 0.1}};
+  for (const UpdateSettings& settings : all) {
+    const at::Tensor start = at::randn({1'003}).cuda(), grad = at::randn({1'003}).cuda();
+    std::vector<at::Tensor> results;
+    std::vector<std::vector<double>> rates(2);
+    for (const bool is_bad : {false, true}) {
+      const at::Tensor param = start.clone(), late = start.clone();
+      const auto made = [&] {
+        FlatSlice joined{.name = "late", .param = late, .grad = grad.clone(), .since = 2};
+        return Optimizer({{settings, {{"s", param, grad.clone()}, joined}}});
+      };
+      auto optimizer = std::make_unique<Optimizer>(made());
+      const auto step = [&](double factor) {
+        for (const size_t slice : {0, 1}) optimizer->set_grad(0, slice, grad.clone());
+        optimizer->follow(schedule);
+        rates[is_bad ? 1 : 0].push_back(optimizer->lr(0));
+        optimizer->step(at::scalar_tensor(factor, grad.options()));
+        if (!std::isfinite(factor)) rates[1].pop_back();
+      };
+      optimizer->state().back().second.fill_(2);
+      for (int i = 0; i < 5; ++i) {
+        if (is_bad && i != 1) step(NAN);
+        step(0.5);
+        if (!is_bad || i != 2) continue;
+        auto next = std::make_unique<Optimizer>(made());
+        const NamedState from = optimizer->state(), into = next->state();
+        for (size_t k = 0; k < from.size(); ++k) into[k].second.copy_(from[k].second);
+        optimizer = std::move(next);
+      }
+      EXPECT_EQ(optimizer->num_steps(), 7);
+      EXPECT_EQ(optimizer->num_left_out(), is_bad ? 2 : 0) << "since the resume";
+      results.push_back(param);
+      results.push_back(late);
+    }
+    EXPECT_EQ(rates[0], rates[1]);
+    EXPECT_TRUE(results[0].equal(results[2]));
+    EXPECT_TRUE(results[1].equal(results[3]));
+    EXPECT_FALSE(results[0].equal(start));
+  }
+}
+
+// A slice of another age than the rest has the bits it has on the CPU.
+TEST_F(OptimizerOnCuda, ASliceThatJoinsLaterFollowsTheCpu) {
+  for (const UpdateSettings& settings :
+       {UpdateSettings(AdamSettings{.lr = 0.1}), UpdateSettings(AdagradSettings{.lr_decay = 0.1})}) {
+    const at::Tensor param = at::randn({2'000}), grad = at::randn({2'000}), device = param.cuda();
+    const auto optimizer = [&](const at::Tensor& p, const at::Tensor& g) {
+      FlatSlice late{.name = "late", .param = p.narrow(0, 0, 700), .grad = g.narrow(0, 0, 700), .since = 3};
+      FlatSlice early{.name = "early", .param = p.narrow(0, 700, 1'300), .grad = g.narrow(0, 700, 1'300)};
+      Optimizer out({{settings, {late, early}}});
+      out.state().back().second.fill_(3);
+      return out;
+    };
+    Optimizer here = optimizer(param, grad), there = optimizer(device, grad.cuda());
+    for (int i = 0; i < 4; ++i) here.step(), there.step();
+    expect_close(device, param);
   }
 }
 

@@ -16,7 +16,10 @@ struct WholeParameters {
   AddOverRanks add = {};
 };
 
-// Requires: slices on the CPU, checked shapes. `step` counts from 1.
+// Everywhere here `step` is the optimizer's, which counts from 1: a slice that joined later has its own.
+inline int64_t own_step(int64_t step, const SliceState& state) { return step - state.slice.since; }
+
+// Requires: slices on the CPU, checked shapes.
 void step_with_kernels(const UpdateSettings& settings, std::span<SliceState> slices, double grad_scale, int64_t step,
                        const WholeParameters& whole = {});
 

@@ -16,15 +16,24 @@ struct Step {
   int64_t step;
   const WholeParameters& whole;
 
-  void operator()(const AdamSettings& s) const { update(kernels().adam, adam_factors(s, step)); }
-  void operator()(const SgdSettings& s) const { update(kernels().sgd, sgd_factors(s, step)); }
-  void operator()(const LionSettings& s) const { update(kernels().lion, lion_factors(s)); }
-  void operator()(const AdagradSettings& s) const { update(kernels().adagrad, adagrad_factors(s, step)); }
+  void operator()(const AdamSettings& s) const {
+    update(kernels().adam, [&](int64_t own) { return adam_factors(s, own); });
+  }
+  void operator()(const SgdSettings& s) const {
+    update(kernels().sgd, [&](int64_t own) { return sgd_factors(s, own); });
+  }
+  void operator()(const LionSettings& s) const {
+    update(kernels().lion, [&](int64_t) { return lion_factors(s); });
+  }
+  void operator()(const AdagradSettings& s) const {
+    update(kernels().adagrad, [&](int64_t own) { return adagrad_factors(s, own); });
+  }
   void operator()(const LambSettings& s) const { lamb_with_kernels(s, slices, grad_scale, step, whole); }
 
-  template <typename Factors>
-  void update(void (*kernel)(const Factors&, const Slice&), const Factors& factors) const {
+  template <typename Kernel, typename FactorsAt>
+  void update(Kernel kernel, FactorsAt factors_at) const {
     for (const SliceState& state : slices) {
+      const auto factors = factors_at(own_step(step, state));
       const Slice slice = kernel_slice(state, grad_scale);
       for_blocks(slice.count, kThreadBlock,
                  [&](size_t first, size_t size) { kernel(factors, slice.part(first, size)); });

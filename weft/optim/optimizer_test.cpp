@@ -229,8 +229,70 @@ TEST(Optimizer, AGroupWithoutSlicesTakesAFactorOfTheDeviceToo) {
   Optimizer optimizer({{AdamSettings{}, {}}, {SgdSettings{}, {}}, {AdagradSettings{}, {}}});
   optimizer.step(at::scalar_tensor(0.5));
   optimizer.step(at::scalar_tensor(NAN));
-  EXPECT_EQ(optimizer.num_steps(), 2);
+  EXPECT_EQ(optimizer.num_steps(), 1) << "what was left out is none";
   EXPECT_EQ(optimizer.num_left_out(), 1);
+}
+
+TEST(Optimizer, AnUpdateLeftOutMovesNeitherScheduleNorSavedStep) {
+  const Schedule schedule = LinearLr{.start_factor = 0.25, .end_factor = 1, .total_iters = 3};
+  Optimizer optimizer({{AdamSettings{.lr = 1}, {}}});
+  std::vector<double> rates;
+  const auto step = [&](double factor) {
+    optimizer.follow(schedule);
+    rates.push_back(optimizer.lr(0));
+    optimizer.step(at::scalar_tensor(factor));
+  };
+  for (const double factor : {1.0, static_cast<double>(NAN), static_cast<double>(INFINITY), 1.0}) step(factor);
+  EXPECT_EQ(rates, (std::vector<double>{0.25, 0.5, 0.5, 0.5}));
+  EXPECT_EQ(optimizer.state().back().second.item<int64_t>(), 2);
+  optimizer.state().back().second.fill_(0);  // a state is loaded: counting goes on from there
+  step(1);
+  step(NAN);
+  step(1);
+  EXPECT_EQ(rates[4], 0.25);
+  EXPECT_EQ(rates[6], 0.5);
+  EXPECT_EQ(optimizer.num_left_out(), 3);
+}
+
+// A slice that joins later is stepped as one that begins now: what it would be in an optimizer of its own.
+TEST(Optimizer, ASliceThatJoinsLaterCountsFromThere) {
+  for (const auto& [name, settings] : all_settings()) {
+    const FlatSlice early = slice_of(1'000, "early"), late = slice_of(500, "late"), same = cloned(late),
+                    other = cloned(early);
+    Optimizer first({{settings, {early}}}), alone({{settings, {same}}}), all_along({{settings, {other}}});
+    for (int i = 0; i < 4; ++i) first.step(0.5);
+    FlatSlice joining = late;
+    joining.since = 4;
+    Optimizer both({{settings, {joining, early}}});
+    EXPECT_EQ(both.state().size(), 2 * first.state().size() - 1);
+    for (const auto& [key, tensor] : first.state()) {
+      for (const auto& [into, target] : both.state()) {
+        if (into == key) target.copy_(tensor);
+      }
+    }
+    for (int i = 0; i < 4; ++i) all_along.step(0.5);
+    for (int i = 0; i < 3; ++i) both.step(0.5), alone.step(0.5), all_along.step(0.5);
+    EXPECT_TRUE(at::equal(joining.param, same.param)) << name;
+    EXPECT_TRUE(at::equal(early.param, other.param)) << name;
+  }
+}
+
+TEST(Optimizer, TorchsKernelsCountForEachSliceToo) {
+  for (const auto& [name, settings] : all_settings()) {
+    const FlatSlice start = slice_of(4096);
+    const auto* const sgd = std::get_if<SgdSettings>(&settings);
+    const auto state = [&](int64_t since) {
+      SliceState out{cloned(start), sgd != nullptr && sgd->momentum == 0 ? at::Tensor() : at::zeros({4096}),
+                     sgd != nullptr ? at::Tensor() : at::zeros({4096})};
+      out.slice.since = since;
+      return out;
+    };
+    std::vector<SliceState> together = {state(0), state(0), state(7)}, young = {state(0)};
+    step_with_torch(settings, together, {.value = 0.5}, 8);
+    step_with_torch(settings, young, {.value = 0.5}, 1);
+    EXPECT_TRUE(at::equal(together[2].slice.param, young[0].slice.param)) << name;
+    EXPECT_TRUE(at::equal(together[0].slice.param, together[1].slice.param)) << name;
+  }
 }
 
 TEST(Optimizer, TorchsOperatorsTakeSlicesWithoutElements) {

@@ -139,7 +139,8 @@ SliceState part_of(const SliceState& state, int64_t first) {
   return {.slice = {.name = state.slice.name,
                     .param = part(state.slice.param),
                     .grad = part(state.slice.grad),
-                    .copy = part(state.slice.copy)},
+                    .copy = part(state.slice.copy),
+                    .since = state.slice.since},
           .momentum = part(state.momentum),
           .variance = part(state.variance)};
 }
@@ -156,11 +157,16 @@ std::vector<std::vector<SliceState>> batches_of(const UpdateSettings& settings, 
   return out;
 }
 
-}  // namespace
+// How many of them, from the first on, joined together.
+size_t num_of_one_age(std::span<const SliceState> slices) {
+  size_t count = 1;
+  while (count < slices.size() && slices[count].slice.since == slices[0].slice.since) ++count;
+  return count;
+}
 
-void step_with_torch(const UpdateSettings& settings, std::span<SliceState> slices, const TorchScale& by, int64_t step,
-                     const WholeParameters& whole) {
-  if (slices.empty()) return;
+// `step` is that of all slices, but for Lamb, which looks for itself.
+void step_together(const UpdateSettings& settings, std::span<SliceState> slices, const TorchScale& by, int64_t step,
+                   const WholeParameters& whole) {
   if (step_with_device_kernels(settings, slices, by, step)) return;
   const DeviceNumbers there = numbers_for(settings, by, step, slices.front().slice.param);
   for (std::vector<SliceState>& batch : batches_of(settings, slices)) {
@@ -169,6 +175,19 @@ void step_with_torch(const UpdateSettings& settings, std::span<SliceState> slice
     for (const SliceState& state : batch) {
       if (state.slice.copy.defined()) state.slice.copy.copy_(state.slice.param);
     }
+  }
+}
+
+}  // namespace
+
+void step_with_torch(const UpdateSettings& settings, std::span<SliceState> slices, const TorchScale& by, int64_t step,
+                     const WholeParameters& whole) {
+  if (slices.empty()) return;
+  if (std::holds_alternative<LambSettings>(settings)) return step_together(settings, slices, by, step, whole);
+  while (!slices.empty()) {
+    const std::span<SliceState> some = slices.first(num_of_one_age(slices));
+    step_together(settings, some, by, own_step(step, some.front()), whole);
+    slices = slices.subspan(some.size());
   }
 }
 
