@@ -169,7 +169,7 @@ class Engine {
   std::optional<EngineTuning> tuning() const;
   EngineStateBytes state_bytes() const;
   // One parameter, its gradient or a part of its optimizer's state ("exp_avg"), whole and in fp32, whoever has which part of it.
-  // All ranks call these with the same parameter; a tensor of the model itself, not a view. Gradients are there between backward() and
+  // All ranks call these with the same parameter (ranks that differ are told so); a tensor of the model itself, not a view. Gradients are there between backward() and
   // step(), on the accumulation boundary. Setters take the whole value, the same on every rank.
   at::Tensor full_param(const at::Tensor& parameter);
   at::Tensor full_grad(const at::Tensor& parameter);

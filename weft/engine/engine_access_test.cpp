@@ -84,6 +84,10 @@ TEST(EngineGroups, WithNothingInThemAreRefused) {
         Engine(model.tensors(), settings(1, 1), world(fresh_run(), 0, 1), {.groups = {parameters_like("*.bias", {})}});
       },
       "the group of parameters like '*.bias' has nothing in it");
+  model.bias.set_requires_grad(false);
+  const Engine later(model.tensors(), settings(1, 1), world(fresh_run(), 0, 1),
+                     {.groups = {parameters_like("bias", {.lr = 0.5})}});
+  EXPECT_EQ(later.get_lrs(), (std::vector<double>{0.5, 0.01})) << "for when it is unfrozen";
 }
 
 // A group of which some ranks own no element, and the config's own, of which nobody owns any.
@@ -203,6 +207,66 @@ TEST(EngineAccess, WhatIsNotThereIsSaid) {
   step(engine, model, 0);
   expect_misuse([&] { engine.full_state(model.first, "momentum"); }, "ask for 'exp_avg', 'exp_avg_sq'");
   expect_misuse([&] { engine.set_full_param(model.bias, model.first.detach()); }, "960");
+}
+
+TEST(EngineAccess, OfFrozenParametersIsTheirValue) {
+  for (const char* more : {kStages[0], kStages[1], kStages[3], R"(, "zero_optimization": {"stage": 3})",
+                           R"(, "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0},
+                               "weft": {"common_parameters": false})"}) {
+    on_ranks(2, [&](const World& here) {
+      Model model;
+      model.second.set_requires_grad(false);
+      Engine engine(model.tensors(), settings(2, 1, more), here);
+      step(engine, model, here.rank);
+      EXPECT_TRUE(at::allclose(engine.full_param(model.second), numbers({40, 8}, 3), 1e-2, 1e-2)) << more;
+      engine.backward(model.loss(1));
+      expect_misuse([&] { engine.full_grad(model.second); }, "parameter 'second' is frozen: it has no gradient");
+      engine.step();
+      expect_misuse([&] { engine.full_state(model.second, "exp_avg"); },
+                    "'second' is frozen: it has no optimizer state");
+      expect_misuse([&] { engine.set_full_state(model.second, "exp_avg", model.second.detach()); }, "full_param()");
+      engine.set_full_param(model.second, at::full_like(numbers({40, 8}, 3), 0.5));
+      EXPECT_EQ(engine.full_param(model.second).sum().item<float>(), 160) << more;
+      step(engine, model, 2);
+      EXPECT_EQ(engine.full_param(model.second).sum().item<float>(), 160) << more;
+    });
+  }
+}
+
+TEST(EngineAccess, RanksThatAskForDifferentThingsAreTold) {
+  for (const char* more : {kStages[1], kStages[2], kStages[3]}) {
+    on_ranks(3, [&](const World& here) {
+      Model model;
+      Engine engine(model.tensors(), settings(3, 1, more), here);
+      step(engine, model, here.rank);
+      engine.backward(model.loss(here.rank));
+      const at::Tensor& mine = here.rank == 1 ? model.bias : model.first;
+      expect_misuse([&] { engine.full_grad(mine); },
+                    "rank 0 calls full_grad() of 'first', rank 1 full_grad() of 'bias'");
+      expect_misuse([&] { engine.set_full_grad(mine, at::full_like(mine.detach(), 0)); }, "set_full_grad() of 'bias'");
+      const char* kind = here.rank == 2 ? "exp_avg_sq" : "exp_avg";
+      expect_misuse([&] { engine.full_state(model.first, kind); }, "rank 2 full_state() of 'first', exp_avg_sq");
+      expect_misuse([&] { engine.set_full_param(mine, mine.detach()); }, "set_full_param() of 'first', rank 1");
+      const at::Tensor same = engine.full_grad(model.first);
+      EXPECT_EQ(same.sizes(), model.first.sizes());
+      EXPECT_TRUE(engine.step().updated) << "and the engine goes on";
+    });
+  }
+}
+
+TEST(EngineAccess, OfADeadEngineIsRefused) {
+  Model model;
+  Engine engine(model.tensors(), settings(1, 1), world(fresh_run(), 0, 1));
+  step(engine, model, 0);
+  model.second.set_data(numbers({40, 8}, 3));
+  expect_misuse([&] { engine.backward(model.loss(1)); }, "was given other memory");
+  const at::Tensor value = model.first.detach().clone();
+  for (const std::function<void()>& call : std::vector<std::function<void()>>{
+           [&] { engine.full_param(model.first); }, [&] { engine.full_grad(model.first); },
+           [&] { engine.full_state(model.first, "exp_avg"); }, [&] { engine.set_full_param(model.first, value); },
+           [&] { engine.set_full_grad(model.first, value); },
+           [&] { engine.set_full_state(model.first, "exp_avg", value); }})
+    expect_misuse(call, "this engine cannot go on");
 }
 
 }  // namespace

@@ -208,7 +208,9 @@ class Training {
                   StateOf of) const;
   void add_loose(std::vector<checkpoint::LiveSlice>& out, StateOf of) const;
 
-  int number_of(const at::Tensor& parameter) const;
+  // The number itself; refuses a frozen one, which has no `what`.
+  int trained(int number, const std::string& what) const;
+  void agree_on_call(const std::string& function, int number, const std::string& kind = "");
   const Pieces& pieces_of(const FlatState& state, int parameter, const std::string& kind) const;
   void check_whole(int parameter, const at::Tensor& value) const;
   at::Tensor read_part(const Pieces& pieces, int parameter);

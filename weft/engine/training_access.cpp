@@ -4,14 +4,29 @@
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/engine/agree.h"
 #include "weft/engine/training.h"
 
 namespace weft::engine {
 
-int Training::number_of(const at::Tensor& parameter) const {
-  const int number = owner_of(parameter);
+int Training::trained(int number, const std::string& what) const {
   if (!plan_->table[number].frozen) return number;
-  misuse(cat("parameter '", plan_->table[number].name, "' is frozen"), "read it as it is: nothing of it is shared out");
+  misuse(cat("parameter '", plan_->table[number].name, "' is frozen: it has no ", what),
+         "ask for its value, full_param(), or unfreeze it and train a step");
+}
+
+// Ranks that ask for different things would each get a mix of both. Where nothing is shared out each may ask for itself.
+void Training::agree_on_call(const std::string& function, int number, const std::string& kind) {
+  if (sharers() == nullptr) return;
+  const std::string mine = cat(function, "() of '", plan_->table[number].name, "'", kind.empty() ? "" : ", ", kind);
+  const auto all = exchange_texts(*world_.group, mine, device_);
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw Error(ErrorKind::kBug, {.title = "ranks ask for different parts of the model at the same time",
+                                  .what = cat("rank 0 calls ", all[0], ", rank ", rank, " ", all[rank]),
+                                  .where = cat("rank ", world_.rank),
+                                  .fix = "make the same call on every rank, with the same parameter"});
+  }
 }
 
 int Training::owner_of(const at::Tensor& parameter) const {
@@ -56,15 +71,20 @@ void Training::write_part(const Pieces& pieces, int parameter, const at::Tensor&
 }
 
 at::Tensor Training::full_param(const at::Tensor& parameter) {
-  const int number = number_of(parameter);
+  check_alive();
+  const int number = owner_of(parameter);
   gathering_->wait();
-  if (masters_.empty()) return parameter.detach().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+  const bool has_master = !masters_.empty() && !plan_->table[number].frozen;
+  if (has_master || (residents_ && !world_.group->one_sided())) agree_on_call("full_param", number);
+  if (!has_master) return parameter.detach().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
   return read_part({masters_[static_cast<size_t>(plan_->layout.home(number).bucket)]}, number);
 }
 
 void Training::set_full_param(const at::Tensor& parameter, const at::Tensor& value) {
-  const int number = number_of(parameter);
+  check_alive();
+  const int number = owner_of(parameter);
   check_whole(number, value);
+  agree_on_call("set_full_param", number);
   gathering_->wait();
   meet_around_writes();
   write_parameter(number, value);
@@ -104,24 +124,36 @@ Pieces Training::gradients_of(int parameter) {
 }
 
 at::Tensor Training::full_grad(const at::Tensor& parameter) {
-  const int number = number_of(parameter);
+  check_alive();
+  const int number = trained(owner_of(parameter), "gradient");
+  agree_on_call("full_grad", number);
   at::Tensor out = read_part(gradients_of(number), number);
   return updater_.loss_scale() == 1 ? out : out / updater_.loss_scale();
 }
 
 void Training::set_full_grad(const at::Tensor& parameter, const at::Tensor& value) {
-  const int number = number_of(parameter);
+  check_alive();
+  const int number = trained(owner_of(parameter), "gradient");
+  check_whole(number, value);
+  agree_on_call("set_full_grad", number);
   write_part(gradients_of(number), number, value * updater_.loss_scale());
 }
 
 at::Tensor Training::full_state(const at::Tensor& parameter, const std::string& kind) {
-  const int number = number_of(parameter);
-  return read_part(pieces_of(updater_.state(), number, kind), number);
+  check_alive();
+  const int number = trained(owner_of(parameter), "optimizer state");
+  agree_on_call("full_state", number, kind);
+  const FlatState state = updater_.state();
+  return read_part(pieces_of(state, number, kind), number);
 }
 
 void Training::set_full_state(const at::Tensor& parameter, const std::string& kind, const at::Tensor& value) {
-  const int number = number_of(parameter);
-  write_part(pieces_of(updater_.state(), number, kind), number, value);
+  check_alive();
+  const int number = trained(owner_of(parameter), "optimizer state");
+  check_whole(number, value);
+  agree_on_call("set_full_state", number, kind);
+  const FlatState state = updater_.state();
+  write_part(pieces_of(state, number, kind), number, value);
 }
 
 }  // namespace weft::engine
