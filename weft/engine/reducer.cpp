@@ -51,7 +51,6 @@ Reducer::Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, 
       num_arrivals_(once_each(std::move(num_arrivals), buckets.layout().homes.size())),
       times_(buckets.gradients(0).device(), num_arrivals_.size()),
       flights_(static_cast<size_t>(buckets.size())),
-      wires_(static_cast<size_t>(buckets.size())),
       in_buffer_(static_cast<size_t>(buckets.num_buffers()), -1),
       has_sum_(static_cast<size_t>(buckets.size()), false) {
   WEFT_CHECK(buckets.num_buffers() == buckets.size() || (settings_.add_up && !settings_.contiguous));
@@ -63,6 +62,23 @@ Reducer::Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, 
   }
   log_.num_arrivals.assign(num_arrivals_.size(), 0);
   count_per_bucket();
+  count_wires();
+}
+
+void Reducer::count_wires() {
+  std::vector<int64_t> elements;
+  for (int bucket = 0; bucket < buckets_.size(); ++bucket) {
+    const bool needs = needs_wire(bucket);
+    wire_of_.push_back(needs ? static_cast<int>(elements.size()) % settings_.num_wires : -1);
+    if (needs) elements.push_back(buckets_.gradients(bucket).numel());
+  }
+  for (const int64_t longest : plan::buffer_elements(elements, settings_.num_wires))
+    wires_.push_back({allocate_on(group_, buckets_.gradients(0).device(), longest, *settings_.wire)});
+}
+
+// Alone there is nothing to send.
+bool Reducer::needs_wire(int bucket) const {
+  return settings_.wire && *settings_.wire != buckets_.gradients(bucket).scalar_type() && group_.world() > 1;
 }
 
 void Reducer::count_per_bucket() {
@@ -131,10 +147,12 @@ void Reducer::end_backward() {
 
 at::Tensor Reducer::on_the_wire(int bucket) {
   const at::Tensor& gradients = buckets_.gradients(bucket);
-  if (!settings_.wire || *settings_.wire == gradients.scalar_type()) return gradients;
-  auto& wire = wires_[static_cast<size_t>(bucket)];
-  if (!wire.defined()) wire = allocate_on(group_, gradients.device(), gradients.numel(), *settings_.wire);
-  return wire;
+  const int number = wire_of_[static_cast<size_t>(bucket)];
+  if (number < 0) return gradients;
+  Wire& wire = wires_[static_cast<size_t>(number)];
+  if (wire.user >= 0) settle(wire.user);
+  wire.user = bucket;
+  return wire.memory.narrow(0, 0, gradients.numel());
 }
 
 void Reducer::start(int bucket) {

@@ -39,6 +39,7 @@ struct ReduceSettings {
   double before = 1, after = 1;  // factors on this rank's gradient and on the result
   comm::ReduceOp op = comm::ReduceOp::kMean;
   std::optional<at::ScalarType> wire = {};  // gradients travel in this type
+  int num_wires = 2;                        // buffers of it, in which buckets take turns
   bool int8 = false;                        // or compressed; only with scatter, to sum or mean, on the CPU
 };
 
@@ -111,6 +112,8 @@ class Reducer {
   void finish(int bucket);
   void add_up(int bucket, const at::Tensor& gradients);
   void record(int bucket, const Flight& flight) const;
+  void count_wires();
+  bool needs_wire(int bucket) const;
   at::Tensor on_the_wire(int bucket);
   at::Tensor reduced(const at::Tensor& bucket) const;
 
@@ -123,12 +126,18 @@ class Reducer {
   Backward how_;
   bool in_backward_ = false;
   ReadyTimes times_;
-  std::vector<int> still_to_come_;   // by parameter, in this backward
-  std::vector<int> per_bucket_;      // arrivals of a whole backward
-  std::vector<int> missing_;         // by bucket: arrivals that are still to come
-  int next_ = 0;                     // the first bucket that has not gone
-  std::vector<Flight> flights_;      // by bucket
-  std::vector<at::Tensor> wires_;    // kept from step to step
+  std::vector<int> still_to_come_;  // by parameter, in this backward
+  std::vector<int> per_bucket_;     // arrivals of a whole backward
+  std::vector<int> missing_;        // by bucket: arrivals that are still to come
+  int next_ = 0;                    // the first bucket that has not gone
+  std::vector<Flight> flights_;     // by bucket
+  // What travels, where it is of another type than the gradients: buffers that are made once, of which buckets use one in turn.
+  struct Wire {
+    at::Tensor memory;
+    int user = -1;  // the bucket that was last in it
+  };
+  std::vector<Wire> wires_;
+  std::vector<int> wire_of_;         // by bucket; -1: it travels as it is
   std::optional<Compression> int8_;  // where that is how gradients travel
   std::vector<int> in_buffer_;       // by buffer: the bucket whose gradients are in it
   std::vector<at::Tensor> results_;  // by bucket

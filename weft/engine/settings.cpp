@@ -238,6 +238,8 @@ ReduceSettings reduce_settings(const config::Resolved& config, const plan::Plan&
                      .op = comm::ReduceOp::kSum};
   out.int8 = plan.options.compress && stage >= 1;
   if (plan.options.wire_dtype) out.wire = memory::scalar_type(*plan.options.wire_dtype);
+  out.num_wires = plan::num_wire_buffers(plan, plan.options.stage);
+  if (world == 1) return out;  // the mean and the sum of one, without rounding in between
   const bool mean = config.gradient_allreduce_op == config::ReduceOp::kMean;
   if (config.prescale_gradients) {
     out.before = mean ? 1.0 / world : 1.0;

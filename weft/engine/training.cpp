@@ -209,8 +209,9 @@ void Training::make_buckets() {
   const auto allocate = [this](int64_t count, at::ScalarType type) {
     return allocate_on(*world_.group, device_, count, type);
   };
-  memory::FlatOptions memory{.allocate_gradients = allocate, .with_frozen = stage() >= 3};
-  if (stage() >= 2) memory.num_buffers = plan_->options.overlap ? 2 : 1;
+  memory::FlatOptions memory{.allocate_gradients = allocate,
+                             .num_buffers = plan::num_gradient_buffers(*plan_, plan_->options.stage),
+                             .with_frozen = stage() >= 3};
   memory.gradients_come_and_go = !device_.is_cpu() && stage() < 2 && !plan::adds_reduced(*plan_, plan_->options.stage);
   if (reads_in_place(plan_->options)) {
     memory.allocate_parameters = [this](int64_t count, at::ScalarType type) {

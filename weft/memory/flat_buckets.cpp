@@ -41,6 +41,7 @@ FlatBuckets::FlatBuckets(const plan::Plan& plan, std::vector<at::Tensor> paramet
     : layout_(plan.layout), model_(std::move(parameters)) {
   WEFT_CHECK_EQ(static_cast<int>(model_.size()), plan.table.size());
   for (const auto& parameter : plan.table.all()) shapes_.push_back(parameter.shape);
+  if (options.num_buffers > 0) measure_rings(plan, options.num_buffers);
   for (const auto& bucket :
        options.with_frozen ? std::span<const plan::Bucket>(layout_.buckets) : layout_.gradient_buckets()) {
     const auto device = model_[static_cast<size_t>(bucket.places.front().parameter)].device();
@@ -56,16 +57,22 @@ FlatBuckets::FlatBuckets(const plan::Plan& plan, std::vector<at::Tensor> paramet
   }
 }
 
-// The first buckets of a type bring the buffers, long enough for the largest; the others take turns.
+void FlatBuckets::measure_rings(const plan::Plan& plan, int num_buffers) {
+  std::map<at::ScalarType, std::vector<int64_t>> elements;
+  for (const auto& bucket : layout_.gradient_buckets())
+    elements[scalar_type(gradient_dtype(plan.options, bucket))].push_back(bucket.num_elements);
+  for (const auto& [type, buckets] : elements) rings_[type].elements = plan::buffer_elements(buckets, num_buffers);
+}
+
+// The first buckets of a type bring the buffers, long enough for those that follow; the others take turns.
 at::Tensor FlatBuckets::next_gradients(const plan::Bucket& bucket, at::ScalarType type, const FlatOptions& options) {
   if (options.num_buffers == 0) {
     buffers_.push_back(num_buffers_++);
     return options.allocate_gradients(bucket.num_elements, type);
   }
   auto& ring = rings_[type];
-  if (std::ssize(ring.buffers) < options.num_buffers) {
-    int64_t longest = 0;
-    for (const auto& other : layout_.gradient_buckets()) longest = std::max(longest, other.num_elements);
+  if (ring.buffers.size() < ring.elements.size()) {
+    const int64_t longest = ring.elements[ring.buffers.size()];
     ring.buffers.emplace_back(num_buffers_++, options.allocate_gradients(longest, type));
   }
   const auto& [number, flat] = ring.buffers[ring.next++ % ring.buffers.size()];

@@ -89,6 +89,7 @@ class FlatBuckets {
 
  private:
   at::Tensor view(const at::Tensor& flat, int parameter) const;
+  void measure_rings(const plan::Plan& plan, int num_buffers);
   at::Tensor next_gradients(const plan::Bucket& bucket, at::ScalarType type, const FlatOptions& options);
   void clear_padding(int bucket, const at::Tensor& flat) const;
   bool lies_in(const at::Tensor& tensor, const std::vector<at::Tensor>& flats, int parameter) const;
@@ -103,6 +104,7 @@ class FlatBuckets {
   int num_buffers_ = 0;
   std::vector<bool> is_away_;  // by bucket: its gradients have no memory; empty where they always have
   struct Ring {
+    std::vector<int64_t> elements;                    // how long each buffer is
     std::vector<std::pair<int, at::Tensor>> buffers;  // with their numbers
     size_t next = 0;
   };

@@ -1,6 +1,7 @@
 #include "weft/plan/ledger.h"
 
 #include <algorithm>
+#include <map>
 
 #include "weft/base/text.h"
 
@@ -53,28 +54,29 @@ int64_t fp32_copy_bytes(const Plan& plan, bool sharded) {
   return bytes;
 }
 
-// The most that buckets in flight take: with overlap one is reduced while its successor is filled.
-template <typename BytesOf>
-int64_t in_flight_bytes(const Plan& plan, BytesOf bytes_of_bucket) {
-  int64_t most = 0, last = 0;
-  for (const Bucket& bucket : plan.layout.gradient_buckets()) {
-    const int64_t bytes = bytes_of_bucket(bucket);
-    most = std::max(most, plan.options.overlap ? last + bytes : bytes);
-    last = bytes;
+// Of buffers that the buckets of each type take turns in.
+int64_t buffer_bytes(const std::map<Dtype, std::vector<int64_t>>& buckets, int num_buffers) {
+  int64_t bytes = 0;
+  for (const auto& [dtype, elements] : buckets) {
+    for (const int64_t longest : buffer_elements(elements, num_buffers)) bytes += longest * bytes_of(dtype);
   }
-  return most;
+  return bytes;
 }
 
-int64_t flowing_bytes(const Plan& plan) {
-  return in_flight_bytes(
-      plan, [&](const Bucket& bucket) { return bucket.num_elements * bytes_of(gradient_dtype(plan.options, bucket)); });
+int64_t flowing_bytes(const Plan& plan, int stage) {
+  std::map<Dtype, std::vector<int64_t>> buckets;
+  for (const Bucket& bucket : plan.layout.gradient_buckets())
+    buckets[gradient_dtype(plan.options, bucket)].push_back(bucket.num_elements);
+  return buffer_bytes(buckets, num_gradient_buffers(plan, stage));
 }
 
-int64_t wire_bytes(const Plan& plan) {
-  return in_flight_bytes(plan, [&](const Bucket& bucket) -> int64_t {
+int64_t wire_bytes(const Plan& plan, int stage) {
+  std::map<Dtype, std::vector<int64_t>> buckets;
+  for (const Bucket& bucket : plan.layout.gradient_buckets()) {
     const Dtype wire = wire_dtype(plan.options, bucket);
-    return wire == gradient_dtype(plan.options, bucket) ? 0 : bucket.num_elements * bytes_of(wire);
-  });
+    if (wire != gradient_dtype(plan.options, bucket)) buckets[wire].push_back(bucket.num_elements);
+  }
+  return buffer_bytes(buckets, num_wire_buffers(plan, stage));
 }
 
 // What a rank's own rounding left over.
@@ -151,12 +153,13 @@ Ledger make_ledger(const Plan& plan, int stage) {
   }
   add(MemoryKind::kOptimizer, "optimizer state", optimizer_bytes(plan, sharing >= 1));
   add(MemoryKind::kOptimizer, "fp32 copy of the parameters", fp32_copy_bytes(plan, sharing >= 1));
-  if (sharing >= 2) add(MemoryKind::kCommunication, "gradient buckets in flight", flowing_bytes(plan));
+  if (sharing >= 2) add(MemoryKind::kCommunication, "gradient buckets in flight", flowing_bytes(plan, stage));
   if (plan.options.compress && sharing >= 1 && sharing < 3) {
     add(MemoryKind::kCommunication, "what rounding to int8 left over", compress_error_bytes(plan));
     add(MemoryKind::kCommunication, "gradients as int8, sent and received", compressed_wire_bytes(plan));
   }
-  if (plan.layout.world > 1) add(MemoryKind::kCommunication, "the same in the type of the wire", wire_bytes(plan));
+  if (plan.layout.world > 1)
+    add(MemoryKind::kCommunication, "the same in the type of the wire", wire_bytes(plan, stage));
   if (sharing >= 3 && !reads_in_place(plan.options)) {
     add(MemoryKind::kParameters, "small parameters, whole", persistent_bytes(plan));
     add(MemoryKind::kCommunication, "gathered parameters, at most", gathered_bytes(plan));

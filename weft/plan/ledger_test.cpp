@@ -51,7 +51,8 @@ TEST(Ledger, OneRankSharesWithNobody) {
   for (int stage = 0; stage <= 3; ++stage) EXPECT_EQ(make_ledger(plan, stage).total(), make_ledger(plan, 0).total());
 }
 
-TEST(Ledger, WithOverlapTwoNeighbouringBucketsAreInFlight) {
+// Three buckets, c, b and a: of two buffers one takes the first and the third.
+TEST(Ledger, WithOverlapBucketsTakeTurnsInTwoBuffers) {
   const ParameterTable table(
       {{.name = "a", .shape = {640}}, {.name = "b", .shape = {64}}, {.name = "c", .shape = {320}}});
   PlanOptions options{.layout = {.world = 2, .bucket_elements = 64, .first_bucket_bytes = 0}};
@@ -65,6 +66,8 @@ TEST(Ledger, ATypeOfTheWireNeedsBuffersOnlyWhereItDiffers) {
   const ParameterTable table({{.name = "a", .shape = {640}}, {.name = "b", .shape = {64}, .dtype = Dtype::kBf16}});
   PlanOptions options{.layout = {.world = 2}, .overlap = false, .wire_dtype = Dtype::kBf16};
   EXPECT_EQ(make_ledger(make_plan(table, options), 0).bytes(MemoryKind::kCommunication), 640 * 2);
+  EXPECT_EQ(make_ledger(make_plan(table, options), 2).bytes(MemoryKind::kCommunication), 640 * 4 + 64 * 2 + 640 * 2)
+      << "buffers of both types, and the wire's";
   options.layout.world = 1;
   EXPECT_EQ(make_ledger(make_plan(table, options), 0).bytes(MemoryKind::kCommunication), 0);
 }

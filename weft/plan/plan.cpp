@@ -134,4 +134,20 @@ bool adds_reduced(const Plan& plan, int stage) {
   return stage >= 2 || plan.options.reduce_each;
 }
 
+int num_gradient_buffers(const Plan& plan, int stage) {
+  if (effective_stage(plan, stage) < 2) return 0;
+  return plan.options.overlap ? 2 : 1;
+}
+
+int num_wire_buffers(const Plan& plan, int stage) { return num_gradient_buffers(plan, stage) == 1 ? 1 : 2; }
+
+std::vector<int64_t> buffer_elements(const std::vector<int64_t>& bucket_elements, int num_buffers) {
+  std::vector<int64_t> out(std::min(bucket_elements.size(), static_cast<size_t>(num_buffers)), 0);
+  for (size_t i = 0; i < bucket_elements.size(); ++i) {
+    int64_t& longest = out[i % out.size()];
+    longest = std::max(longest, bucket_elements[i]);
+  }
+  return out;
+}
+
 }  // namespace weft::plan

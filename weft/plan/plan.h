@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "weft/config/resolved.h"
 #include "weft/plan/layout.h"
@@ -85,5 +86,14 @@ int effective_stage(const Plan& plan, int stage);
 bool reads_in_place(const PlanOptions& options);
 // Whether gradients are reduced in every micro-step and the results added up.
 bool adds_reduced(const Plan& plan, int stage);
+
+// How many buffers gradient buckets take turns in; 0: each has memory of its own. With overlap one is reduced while the next is filled.
+int num_gradient_buffers(const Plan& plan, int stage);
+// The same for what travels, where that is another type than the gradients'. Two, so that one is on the wire while the next is made;
+// more would only wait in line.
+int num_wire_buffers(const Plan& plan, int stage);
+// Buckets of one type take turns in so many buffers, in their order: how long each is, to take the longest of its own.
+// Requires: at least one buffer.
+std::vector<int64_t> buffer_elements(const std::vector<int64_t>& bucket_elements, int num_buffers);
 
 }  // namespace weft::plan
