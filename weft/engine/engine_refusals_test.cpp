@@ -140,11 +140,13 @@ TEST(Engine, AnExceptionWhileGradientsAreOnTheirWayIsTheEnd) {
   });
 }
 
-TEST(Engine, ARankWithFewerBatchesIsNamed) {
-  const std::string run = fresh_run();
+class EngineThatLosesARank : public testing::TestWithParam<int> {};
+
+TEST_P(EngineThatLosesARank, NamesIt) {
+  const std::string run = fresh_run(), zero = cat(R"(, "zero_optimization": {"stage": )", GetParam(), "}");
   test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
     Model model;
-    Engine engine(model.tensors(), settings(2, 1), world(run, ctx.rank(), 2, 1));
+    Engine engine(model.tensors(), settings(2, 1, zero), world(run, ctx.rank(), 2, 1));
     const auto step = [&] {
       engine.backward(model.loss(0));
       engine.step();
@@ -164,6 +166,28 @@ TEST(Engine, ARankWithFewerBatchesIsNamed) {
       EXPECT_EQ(error.text().title, "this engine cannot go on");
     }
   });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EngineThatLosesARank, testing::Values(0, 1, 2, 3));
+
+TEST(EngineConfig, OfAnotherNumberOfRanks) {
+  test::run_ranks_as_threads(2, [run = fresh_run()](test::RankContext& ctx) {
+    Model model;
+    const World here = world(run, ctx.rank(), 2);
+    const std::string text = refusal([&] { const Engine engine(model.tensors(), settings(3, 2), here); });
+    EXPECT_NE(text.find("the config was read for another number of ranks"), std::string::npos) << text;
+    EXPECT_NE(text.find("train_batch_size is 30, and 5 x 2 x 2 ranks are 20"), std::string::npos) << text;
+  });
+}
+
+// Whoever makes a config by hand has not been through the reader.
+TEST(EngineConfig, InTwoTypes) {
+  Model model;
+  auto config = settings(1, 1);
+  config.fp16.enabled = config.bf16.enabled = true;
+  const std::string text = refusal([&] { const Engine engine(model.tensors(), config, world(fresh_run(), 0, 1)); });
+  EXPECT_NE(text.find("the model cannot be in two types"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("fp16" and "bf16" are both enabled)"), std::string::npos) << text;
 }
 
 TEST(EngineModel, ThatIsOnTwoDevices) {

@@ -145,6 +145,15 @@ void check_supported(const config::Resolved& config) {
   check_compression(config);
 }
 
+void check_world(const config::Resolved& config, int num_ranks) {
+  const int64_t micro = config.train_micro_batch_size_per_gpu, steps = config.gradient_accumulation_steps;
+  if (config.train_batch_size == micro * steps * num_ranks) return;
+  refuse("the config was read for another number of ranks",
+         cat("train_batch_size is ", config.train_batch_size, ", and ", micro, " x ", steps, " x ", num_ranks,
+             " ranks are ", micro * steps * num_ranks),
+         cat("read it for this world, read_engine_config(path, ", num_ranks, "), or start as many ranks as it is for"));
+}
+
 void check_types(const plan::ParameterTable& table, const config::Resolved& config) {
   const auto precision = precision_of(config);
   for (const int parameter : table.trainable()) {

@@ -21,6 +21,8 @@ void say_idle_settings(const config::Reading& reading);
 
 // Refuses what this version does not do, rather than doing something else.
 void check_supported(const config::Resolved& config);
+// A config is read for so many ranks: its batch is theirs.
+void check_world(const config::Resolved& config, int num_ranks);
 void check_types(const plan::ParameterTable& table, const config::Resolved& config);
 
 // The table as it will be trained: in bf16 or fp16 where the config says so.

@@ -84,6 +84,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
       copies_(*this, Env::posix(), {.is_spread = true, .passing = Passing::kNext, .is_copy = true}),
       checkpoints_(*this, Env::posix(), {.is_spread = config_.checkpoint.use_node_local_storage}) {
   check_supported(config_);
+  check_world(config_, world_.size);
   const plan::ParameterTable table = table_of(model_);
   check_types(table, config_);
   plan::PlanOptions plan_of_config = plan_options(config_, *world_.group, device_);
