@@ -109,7 +109,8 @@ class Engine {
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
 
-  // Adds the gradient of loss / gradient_accumulation_steps, and on the boundary reduces it.
+  // Adds the gradient of loss / gradient_accumulation_steps, and on the boundary reduces it. With "managed_gradient_accumulation": false
+  // that of the loss itself, as often as is wanted before step().
   void backward(const at::Tensor& loss);
   // On the boundary: waits for the reduction, clips, updates, forgets the gradients. Elsewhere: counts. GradientsLost
   // (weft/engine/gradients_lost.h) where no update is left to hope for: state can still be saved.
@@ -127,7 +128,8 @@ class Engine {
   // The time of the step under way counts from here on: for monitors, which come after the engine.
   void begin_step_times();
 
-  // While one lives, backward() reduces nothing and step() only counts: accumulation by hand.
+  // While one lives, backward() reduces nothing and step() only counts, if it is called at all: accumulation by hand. Stages 2 and 3 keep
+  // whole gradients meanwhile, and say how much that is.
   class NoSync {
    public:
     explicit NoSync(Engine& engine);

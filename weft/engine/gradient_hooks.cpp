@@ -6,7 +6,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <string>
-#include <typeinfo>
+#include <typeindex>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace weft::engine {
@@ -22,11 +23,16 @@ class Hook final : public torch::autograd::PostAccumulateGradHook {
   const std::function<void(int)> ready_;
 };
 
-// What torch itself differentiates runs no other backward. Functions of C++ and of Python programs are CppNode and PyNode.
+// What torch itself differentiates runs no other backward. Functions of C++ and of Python programs are CppNode and PyNode. A graph has
+// thousands of nodes and a few types, whose names are long: each is read once.
 bool is_of_torch(const torch::autograd::Node& node) {
+  thread_local std::unordered_map<std::type_index, bool> known;
+  const auto [found, is_new] = known.try_emplace(typeid(node), false);
+  if (!is_new) return found->second;
   const std::string type = c10::demangle(typeid(node).name());
-  return type.starts_with("torch::autograd::") && !type.starts_with("torch::autograd::CppNode<") &&
-         !type.starts_with("torch::autograd::PyNode");
+  found->second = type.starts_with("torch::autograd::") && !type.starts_with("torch::autograd::CppNode<") &&
+                  !type.starts_with("torch::autograd::PyNode");
+  return found->second;
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ void Reducer::note(int parameter) {
   if (to_come == 0) return;  // more often than before, and in time
   --to_come;
   --missing_[static_cast<size_t>(bucket)];
-  if (how_.reduce && settings_.overlap && !how_.learning) start_full_buckets();
+  if (how_.reduce && how_.at_once) start_full_buckets();
 }
 
 void Reducer::take_in(int parameter) {
@@ -145,6 +145,12 @@ void Reducer::end_backward() {
   while (next_ < buckets_.size()) start(next_++);
 }
 
+void Reducer::reduce_held() {
+  WEFT_CHECK(!in_backward_);
+  for (next_ = 0; next_ < buckets_.size(); ++next_) start(next_);
+}
+
+// Whoever was in the buffer before has its result first.
 at::Tensor Reducer::on_the_wire(int bucket) {
   const at::Tensor& gradients = buckets_.gradients(bucket);
   const int number = wire_of_[static_cast<size_t>(bucket)];

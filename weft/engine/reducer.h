@@ -5,7 +5,7 @@
 // different branches stay in step. A bucket that is not full at the end of backward (a parameter that was not used) goes
 // then, with zeros.
 //
-//   reducer.begin({.reduce = at_boundary});
+//   reducer.begin({.reduce = at_boundary, .at_once = overlap});
 //   loss.backward();                  // hooks call reducer.note(parameter)
 //   reducer.end_backward();
 //   reducer.wait();                   // result(b) is the reduced gradient of bucket b; with `scatter`, this rank's slice of it
@@ -32,7 +32,6 @@
 namespace weft::engine {
 
 struct ReduceSettings {
-  bool overlap = true;           // else all buckets go when backward has ended
   bool contiguous = true;        // gradients lie in the buckets already, else they are packed
   bool scatter = false;          // a rank gets the sum of its own slice only
   bool add_up = false;           // results go to sums, backward after backward
@@ -66,13 +65,16 @@ class Reducer {
           std::vector<int> num_arrivals = {});
 
   struct Backward {
-    bool reduce = true;     // the last micro-step of a step
-    bool learning = false;  // nothing starts before end_backward()
+    bool reduce = true;     // else gradients stay where they are, for a later backward or reduce_held()
+    bool at_once = true;    // a bucket goes when it is full; else all go when backward has ended
+    bool learning = false;  // its times are of use
     bool kept = false;      // with reduce off: the next backward adds to these gradients
   };
   void begin(Backward how);
   void note(int parameter);
   void end_backward();
+  // Outside of a backward: what backwards that did not reduce have left. The log stays that of the last backward.
+  void reduce_held();
   // `arrived` is called for each bucket, in order, as soon as its gradients are there and while later ones are on their way.
   void wait(const std::function<void(int bucket)>& arrived = {});
   // Waits for one bucket: before its memory is used again, or its result looked at.

@@ -240,8 +240,7 @@ plan::ResidencyLimits residency_limits(const config::Resolved& config) {
 
 ReduceSettings reduce_settings(const config::Resolved& config, const plan::Plan& plan) {
   const int world = plan.layout.world, stage = plan::effective_stage(plan, plan.options.stage);
-  ReduceSettings out{.overlap = plan.options.overlap,
-                     .contiguous = stage < 2 && (config.zero_optimization.contiguous_gradients || adds_wider(plan)),
+  ReduceSettings out{.contiguous = stage < 2 && (config.zero_optimization.contiguous_gradients || adds_wider(plan)),
                      .scatter = stage >= 1,
                      .add_up = stage >= 2 || plan::adds_reduced(plan, plan.options.stage),
                      .op = comm::ReduceOp::kSum};
@@ -266,6 +265,7 @@ std::vector<plan::SharedSetting> shared_settings(const config::Resolved& config)
   const auto add = [&](std::string name, std::string value) { out.push_back({std::move(name), std::move(value)}); };
   add("weft", std::string(kVersion));
   add("gradient_clipping", cat(config.gradient_clipping));
+  add("managed_gradient_accumulation", config.managed_gradient_accumulation ? "true" : "false");
   add("prescale_gradients", config.prescale_gradients ? "true" : "false");
   add("gradient_predivide_factor", cat(config.gradient_predivide_factor));
   add("gradient_allreduce_op", std::string(to_text(config.gradient_allreduce_op)));

@@ -99,6 +99,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   learnt_ = world_.size == 1;  // nobody waits for a bucket
   wants_tuning_ = can_be_tuned();
   begin_step_times();
+  tell_of_accumulation();
   lay_out(plan_->table, plan_->options.layout);
   convert_the_rest(model_, config_);
   forget_grown_up();
@@ -151,6 +152,7 @@ void Training::wait_for_parameters() {
 
 void Training::lay_out(plan::ParameterTable table, plan::LayoutOptions layout) {
   updater_.check_can_move();
+  const Moving before = what_moves();
   const NamedTensors state = state_to_move();
   if (residents_) residents_->give_up();
   const bool had_state = updater_.has_state();
@@ -162,6 +164,7 @@ void Training::lay_out(plan::ParameterTable table, plan::LayoutOptions layout) {
   make_masters();
   make_reducer();
   set_masters(state);
+  move(before);
   updater_.use(update_targets(), sorted_groups());
   if (!had_state) return;
   set_optimizer_state(state);
@@ -173,9 +176,10 @@ void Training::set_masters(const NamedTensors& state) {
   if (masters_.empty()) return;
   const std::map<std::string, at::Tensor> by_name(state.begin(), state.end());
   for (const int parameter : plan_->table.trainable()) {
-    const at::Tensor& value = by_name.at(cat(kMaster, ".", plan_->table[parameter].name));
-    const HeldWhole held(value);
-    write_part({masters_[static_cast<size_t>(plan_->layout.home(parameter).bucket)]}, parameter, value);
+    const auto found = by_name.find(cat(kMaster, ".", plan_->table[parameter].name));
+    if (found == by_name.end()) continue;  // move() brings it
+    const HeldWhole held(found->second);
+    write_part({masters_[static_cast<size_t>(plan_->layout.home(parameter).bucket)]}, parameter, found->second);
   }
 }
 
@@ -189,8 +193,6 @@ NamedTensors Training::state_to_move() {
   if (updater_.has_state()) {
     updater_.let_join(plan_->table.frozen());
     out = copy_of(optimizer_state());
-  } else if (!masters_.empty()) {
-    out = copy_of(gather_state({masters(), *plan_, sharers()}));
   }
   for (size_t i = 0; i < model_.parameters.size(); ++i) {
     const auto& [name, tensor] = model_.parameters[i];
@@ -319,25 +321,6 @@ void Training::set_optimizer_state(const NamedTensors& state) {
 
 // --- Backward --------------------------------------------------------------------------------------------------------
 
-bool Training::at_boundary() const {
-  if (num_no_sync_ > 0) return false;
-  if (!config_.managed_gradient_accumulation) return true;
-  return in_step_ + 1 >= config_.gradient_accumulation_steps;
-}
-
-bool Training::reduces() const {
-  return at_boundary() || (num_no_sync_ == 0 && plan::adds_reduced(*plan_, plan_->options.stage));
-}
-
-void Training::hold_back(int change) {
-  num_no_sync_ += change;
-  static std::atomic<bool> has_told = false;
-  if (stage() < 2 || change < 0 || has_told.exchange(true)) return;
-  const int64_t bytes = plan_->table.num_elements() * buckets_->gradients(0).element_size();
-  log_info("no_sync() in stage 2 keeps whole gradients meanwhile: ", format_bytes(static_cast<uint64_t>(bytes)),
-           " a rank");
-}
-
 void Training::check_alive() {
   if (!dead_.empty()) refuse_dead(dead_, world_.rank);
   try {
@@ -371,21 +354,21 @@ void Training::backward(const at::Tensor& loss) {
   if (num_modifying_ > 0)
     misuse("backward() inside a GatheredParameters with a modifier_rank", "let the guard end first");
   check_loss(loss);
-  if (has_gradients_ && num_no_sync_ == 0)
-    misuse("backward() twice without step()", "call step() after each backward()");
+  if (is_step_due_) {
+    misuse("backward() twice without step()",
+           "call step() after each backward(); or set \"managed_gradient_accumulation\": false, and step() ends a "
+           "step of any number of them");
+  }
   check_model();
   if (residents_ && !learnt_) learnt_ = each_comes_once(loss);
   const Span span({.name = "backward", .category = SpanCategory::kBackward});
-  const bool has_sums = has_reduced_;
-  run_backward(loss);
-  has_gradients_ = true;
+  ++num_unstepped_;
+  const bool at_once = goes_at_once(loss);
+  run_backward(loss, at_once);
+  is_step_due_ = config_.managed_gradient_accumulation && num_no_sync_ == 0;
+  holds_ = !reduces() || (is_learning() && !at_once);
+  if (reduces() && holds_) return reduce_held();  // what waited for the end of backward
   has_reduced_ = has_reduced_ || reduces();
-  if (!reduces() || !is_learning()) return;
-  // Sums of this step have their places already: they stay, and what was to be decided is in the next one.
-  if (!has_sums) decide_buckets();
-  // What waited for the decision goes now.
-  reducer_->begin({.reduce = true, .learning = true});
-  reducer_->end_backward();
 }
 
 at::Tensor Training::scaled(const at::Tensor& loss) const {
@@ -395,9 +378,12 @@ at::Tensor Training::scaled(const at::Tensor& loss) const {
   return scale == 1 ? part : part.to(at::kFloat) * scale;
 }
 
-void Training::run_backward(const at::Tensor& loss) {
-  // While something is to be learnt nothing is sent: the buckets may still change.
-  reducer_->begin({.reduce = reduces() && !is_learning(), .learning = is_learning(), .kept = num_no_sync_ > 0});
+void Training::run_backward(const at::Tensor& loss, bool at_once) {
+  // While something is to be learnt nothing is sent, unless it goes at once: the buckets may still change.
+  reducer_->begin({.reduce = reduces() && (at_once || !is_learning()),
+                   .at_once = at_once,
+                   .learning = is_learning(),
+                   .kept = num_no_sync_ > 0});
   try {
     scaled(loss).backward();
     reducer_->end_backward();
@@ -425,7 +411,7 @@ bool Training::can_be_tuned() const {
 
 void Training::decide_buckets() { learnt_ ? tune_buckets() : learn_order(); }
 
-// All ranks come here together, at the end of the first backward that reduces.
+// All ranks come here together: at the end of the first backward that reduces, or in the step() after it.
 void Training::learn_order() {
   std::vector<int> order = reducer_->log().order;
   std::vector<bool> came(static_cast<size_t>(plan_->table.size()), false);
@@ -477,15 +463,14 @@ void Training::begin_step_times() {
 
 StepInfo Training::step() {
   check_alive();
-  if (!has_gradients_) misuse("step() without backward()", "call backward(loss) before each step()");
+  if (num_unstepped_ == 0) misuse("step() without backward()", "call backward(loss) before each step()");
   if (!guarded_.empty()) misuse("step() inside a GatheredParameters", "let the guard end first");
-  has_gradients_ = false;
-  ++micro_steps_;
-  if (!at_boundary()) {
-    ++in_step_;
-    return {.lr = updater_.lr()};
-  }
-  const int64_t num_parts = std::exchange(in_step_, 0) + 1;
+  const bool updates = at_boundary();
+  is_step_due_ = false;
+  micro_steps_ += num_unstepped_;
+  in_step_ += std::exchange(num_unstepped_, 0);
+  if (!updates) return {.lr = updater_.lr()};
+  const int64_t num_parts = std::exchange(in_step_, 0);
   const StepInfo info = update(num_parts);
   step_span_.set_value(global_steps_);
   step_span_.end();
@@ -495,9 +480,11 @@ StepInfo Training::step() {
 
 StepInfo Training::update(int64_t num_parts) {
   const double exposed_before_s = totals().exposed_comm_s;
-  ++global_steps_;
   bool updated = false;
   try {
+    if (holds_) reduce_held();
+    if (!learnt_ && learns_in_step()) learn_order();
+    ++global_steps_;
     gathering_->before_update();
     if (residents_) residents_->before_update();
     updated = updater_.update(*reducer_, global_steps_);
@@ -509,7 +496,7 @@ StepInfo Training::update(int64_t num_parts) {
   }
   reducer_->forget();
   buckets_->forget_gradients();
-  has_reduced_ = false;
+  has_reduced_ = holds_ = false;
   try {
     updater_.check_hope();
   } catch (...) {  // the step was not made: whoever saves now goes on with it
@@ -523,8 +510,8 @@ StepInfo Training::update(int64_t num_parts) {
 void Training::zero_grad() {
   reducer_->forget();
   buckets_->forget_gradients();
-  has_gradients_ = has_reduced_ = false;
-  in_step_ = 0;
+  is_step_due_ = has_reduced_ = holds_ = false;
+  num_unstepped_ = in_step_ = 0;
 }
 
 EngineTotals Training::totals() const {

@@ -1,8 +1,9 @@
 // One model in training: the parts behind Engine, and the order in which they do a step.
 //
 // The first step teaches in which order gradients come, and how often each; rank 0's order then becomes that of the buckets,
-// before optimizer state exists. Parameters in slices are not laid out anew: where autograd's graph says that each comes once, there
-// is nothing to learn, and the first backward reduces gradients as they come. Where buckets are tuned, the second step sends nothing before its backward has ended; from
+// before optimizer state exists. Stages 0 and 1 send nothing before that backward has ended. Stages 2 and 3 must not keep all gradients
+// until then: where autograd's graph says that each comes once, the first backward reduces them as they come, in buckets of another order,
+// and the sums move to the new ones in step(). Parameters in slices are not laid out anew. Where buckets are tuned, the second step sends nothing before its backward has ended; from
 // its times the buckets are cut anew, and the optimizer's state moves along. Ownership, threads, failure: as Engine.
 #pragma once
 
@@ -139,12 +140,19 @@ class Training {
   // Whether ranks own slices of the optimizer's state.
   bool is_sharded() const { return stage() >= 1; }
   comm::Group* sharers() const { return is_sharded() ? world_.group.get() : nullptr; }
-  // As the user asked for.
+  // As the user asked for: how many parts a loss is one of.
   int64_t accumulation_steps() const {
     return config_.managed_gradient_accumulation ? config_.gradient_accumulation_steps : 1;
   }
-  // Whether this backward's gradients are reduced.
+  // When gradients go: in training_accumulation.cpp. Whether this backward's are reduced.
   bool reduces() const;
+  // Whether a bucket goes as soon as it is full.
+  bool goes_at_once(const at::Tensor& loss) const;
+  // Whether the order is learnt in step(), when what came in another order has been added up. Not of compressed gradients: what rounding
+  // left over is of a layout, and would be lost with it.
+  bool learns_in_step() const { return stage() >= 2 && !residents_ && !plan_->options.compress; }
+  void reduce_held();
+  void tell_of_accumulation() const;
   at::Tensor own_part(const at::Tensor& bucket) const;
   at::Tensor own_parameters(int bucket) const;
   // Parameters that are whole only while they are used.
@@ -155,6 +163,14 @@ class Training {
 
   // Masters and optimizer state that are there already move along, and so do gradients.
   void lay_out(plan::ParameterTable table, plan::LayoutOptions layout);
+  // Slices of a layout that goes, to be moved bucket by bucket: in training_moving.cpp.
+  struct Moving {
+    plan::Layout layout = {};
+    std::vector<at::Tensor> masters = {}, sums = {};
+  };
+  Moving what_moves() const;
+  void move(const Moving& from);
+  void move_to(const std::vector<at::Tensor>& now, const plan::Layout& before, const std::vector<at::Tensor>& slices);
   // Parameters were frozen or unfrozen since; all ranks see it at the same step. In training_freezing.cpp.
   void follow_requires_grad(plan::ParameterTable table);
   void agree_on_frozen(const plan::ParameterTable& table);
@@ -171,7 +187,7 @@ class Training {
 
   ParameterGroups sorted_groups() const;
   std::vector<plan::SharedSetting> what_must_agree() const;
-  void run_backward(const at::Tensor& loss);
+  void run_backward(const at::Tensor& loss, bool at_once);
   at::Tensor scaled(const at::Tensor& loss) const;
   void decide_buckets();
   void learn_order();
@@ -245,9 +261,12 @@ class Training {
   std::optional<TunedBuckets> tuned_;
   double exposed_when_tuned_s_ = 0;
   int64_t steps_when_tuned_ = 0;
-  bool has_gradients_ = false;  // backward() since the last step()
-  bool has_reduced_ = false;    // one of this step's
+  int64_t num_unstepped_ = 0;  // backward() since the last step()
+  bool is_step_due_ = false;   // one of them outside of a no_sync(), where the engine counts micro-steps
+  bool has_reduced_ = false;   // gradients of the step under way
+  bool holds_ = false;         // gradients of this rank alone, which are still to be reduced
   int num_no_sync_ = 0;
+  bool has_told_no_sync_ = false;
   int64_t global_steps_ = 0, micro_steps_ = 0;
   int64_t in_step_ = 0;           // micro-steps of the step under way
   ReduceTotals replaced_;         // of reducers and gatherings before a new layout

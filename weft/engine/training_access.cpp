@@ -115,8 +115,11 @@ void Training::write_parameter(int number, const at::Tensor& value) {
 
 Pieces Training::gradients_of(int parameter) {
   if (!has_reduced_) {
+    const bool waits = holds_ && !config_.managed_gradient_accumulation;
     misuse("there is no gradient that all ranks have added to",
-           "ask between backward() and step(), on the accumulation boundary");
+           waits ? "here that is done in step(); set \"weft\": {\"reduce_each\": \"micro_step\"}, or read .grad where "
+                   "a rank is alone"
+                 : "ask between backward() and step(), on the accumulation boundary");
   }
   const int bucket = plan_->layout.home(parameter).bucket;
   reducer_->settle(bucket);

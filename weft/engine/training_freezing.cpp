@@ -43,7 +43,7 @@ void Training::agree_on_frozen(const plan::ParameterTable& table) {
 
 void Training::follow_requires_grad(plan::ParameterTable table) {
   updater_.check_can_move();
-  if (in_step_ > 0 || has_gradients_) {
+  if (in_step_ > 0 || num_unstepped_ > 0) {
     dead_ = "requires_grad of a parameter was changed in the middle of a step; change it between step() and backward()";
     refuse_dead(dead_, world_.rank);
   }

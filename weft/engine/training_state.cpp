@@ -182,7 +182,7 @@ plan::Description Training::description() const { return describe(*plan_, what_m
 
 void Training::before_save() {
   check_alive();
-  if (has_gradients_) {
+  if (num_unstepped_ > 0) {
     misuse("save_checkpoint() between backward() and step()",
            "call step() first: before the accumulation boundary it only counts");
   }

@@ -93,6 +93,7 @@ PlanOptions options_from(const config::Resolved& config, int world) {
                                 .first_bucket_bytes = zero.overlap_comm ? kFirstBucketBytes : 0},
                      .stage = static_cast<int>(zero.stage),
                      .accumulation_steps = static_cast<int>(steps),
+                     .counts_micro_steps = config.managed_gradient_accumulation,
                      .overlap = zero.overlap_comm,
                      .gradient_dtype = dtype_of(config.data_types.grad_accum_dtype),
                      .wire_dtype = dtype_of(config.communication_data_type),
@@ -130,7 +131,8 @@ int effective_stage(const Plan& plan, int stage) {
 bool reads_in_place(const PlanOptions& options) { return options.common_parameters || options.host_copy > 0; }
 
 bool adds_reduced(const Plan& plan, int stage) {
-  if (plan.layout.world == 1 || plan.options.accumulation_steps == 1) return false;
+  const bool once = plan.options.counts_micro_steps && plan.options.accumulation_steps == 1;
+  if (plan.layout.world == 1 || once) return false;
   return stage >= 2 || plan.options.reduce_each;
 }
 

@@ -40,9 +40,10 @@ struct OptimizerCost {
 
 struct PlanOptions {
   LayoutOptions layout = {};
-  int stage = 0;               // 0: nothing is sharded; 1: optimizer state; 2: and gradients; 3: and parameters
-  int accumulation_steps = 1;  // micro-steps in a step
-  bool overlap = true;         // reduce one bucket while the next is filled
+  int stage = 0;                   // 0: nothing is sharded; 1: optimizer state; 2: and gradients; 3: and parameters
+  int accumulation_steps = 1;      // micro-steps in a step
+  bool counts_micro_steps = true;  // else a step has as many as the user makes before he ends it
+  bool overlap = true;             // reduce one bucket while the next is filled
   std::optional<Dtype> gradient_dtype = {};  // that gradients are kept in; absent: the parameter's
   std::optional<Dtype> wire_dtype = {};      // that gradients travel in; absent: the one they are kept in
   bool shard_update = false;                 // stage 0: the optimizer's work and state are shared out, as in stage 1

@@ -25,9 +25,11 @@ TEST(Plan, TakesItsOptionsFromAConfig) {
   config.data_types.grad_accum_dtype = config::Dtype::kFp32;
   config.weft.reduce_each = config::ReduceEach::kMicroStep;
   config.weft.compress = config::Compress::kInt8;
+  config.managed_gradient_accumulation = false;
   const PlanOptions expected{.layout = {.world = 8, .bucket_elements = 12345},
                              .stage = 2,
                              .accumulation_steps = 4,
+                             .counts_micro_steps = false,
                              .overlap = true,
                              .gradient_dtype = Dtype::kFp32,
                              .wire_dtype = Dtype::kFp16,

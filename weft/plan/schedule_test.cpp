@@ -133,6 +133,10 @@ TEST(Schedule, StagesThatReduceEachMicroStepAddUpTheResults) {
   options.reduce_each = false;
   const Plan once = make_plan(toy_table(), options);
   EXPECT_FALSE(adds_reduced(once, 1));
+  options.accumulation_steps = 1;
+  EXPECT_FALSE(adds_reduced(make_plan(toy_table(), options), 2));
+  options.counts_micro_steps = false;
+  EXPECT_TRUE(adds_reduced(make_plan(toy_table(), options), 2)) << "nobody knows how many there will be";
   EXPECT_TRUE(make_schedule(once, 1).middle.empty());
   const auto sums =
       make_ledger(plan, 1).bytes(MemoryKind::kGradients) - make_ledger(once, 1).bytes(MemoryKind::kGradients);
