@@ -18,8 +18,6 @@ namespace {
 // What torch says to whoever wants a pointer.
 const std::string kNoGradients = "weft: there are no gradients between step() and the next backward()";
 
-c10::StorageImpl& storage_of(const at::Tensor& flat) { return *flat.storage().unsafeGetStorageImpl(); }
-
 }  // namespace
 
 at::ScalarType scalar_type(plan::Dtype dtype) {

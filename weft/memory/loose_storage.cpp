@@ -7,18 +7,24 @@
 namespace weft::memory {
 namespace {
 
-// A storage can be made to explain itself since torch 2.12 or so; before that nobody could take the explanation back.
-template <typename Storage>
-constexpr bool kExplains = requires(Storage storage) { storage.clear_data_ptr_access_error_msg_(); };
+// Torch 2.11 can make a storage explain itself, but has no way to take the explanation back. The flag behind it has one name in 2.11 to
+// 2.13; an explicit instantiation may name a private member, which makes this the one place that knows it.
+bool& refuses_pointers(c10::StorageImpl& storage);
+template <bool c10::StorageImpl::* kFlag>
+struct Opened {
+  friend bool& refuses_pointers(c10::StorageImpl& storage) { return storage.*kFlag; }
+};
+template struct Opened<&c10::StorageImpl::throw_on_immutable_data_ptr_>;
 
-template <typename Storage>
-void explain(Storage& storage, const std::string& why) {
-  if constexpr (kExplains<Storage>) storage.release_data_and_set_meta_custom_data_ptr_error_msg_(why);
-}
-
+// The flag counts from the next set_data_ptr_noswap() on.
 template <typename Storage>
 void explain_no_more(Storage& storage) {
-  if constexpr (kExplains<Storage>) storage.clear_data_ptr_access_error_msg_();
+  if constexpr (requires { storage.clear_data_ptr_access_error_msg_(); }) {
+    storage.clear_data_ptr_access_error_msg_();
+  } else {
+    refuses_pointers(storage) = false;
+    storage.get_extra_meta().custom_data_ptr_error_msg_.reset();
+  }
 }
 
 }  // namespace
@@ -38,7 +44,7 @@ void give_memory(c10::StorageImpl& storage, at::Tensor memory) {
 
 void take_memory(c10::StorageImpl& storage, const std::string& why) {
   storage.set_data_ptr_noswap(at::DataPtr(nullptr, storage.device()));
-  explain(storage, why);
+  storage.release_data_and_set_meta_custom_data_ptr_error_msg_(why);
 }
 
 at::Tensor bytes_of(c10::StorageImpl& storage, int64_t first, int64_t count) {

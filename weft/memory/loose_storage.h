@@ -14,6 +14,9 @@ namespace weft::memory {
 // A flat tensor that has no memory yet.
 at::Tensor without_memory(int64_t count, at::ScalarType type, at::Device device);
 
+// Of which the tensor is a view.
+inline c10::StorageImpl& storage_of(const at::Tensor& tensor) { return *tensor.storage().unsafeGetStorageImpl(); }
+
 // The storage begins where `memory` begins. Requires: at least as many bytes.
 void give_memory(c10::StorageImpl& storage, at::Tensor memory);
 // `why`: what whoever asks for a pointer is told meanwhile.
