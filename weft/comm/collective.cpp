@@ -183,7 +183,7 @@ std::string describe(const Collective& call) {
   text += cat(" (", c10::toString(call.dtype()));
   if (uses_reduce_op(call.operation)) text += cat(", ", reduce_op_name(call.reduce_op));
   if (has_peer(call.operation)) text += cat(", rank ", call.peer);
-  return text + ")";
+  return cat(text, ")", call.purpose.empty() ? "" : " for ", call.purpose);
 }
 
 fabric::ElementType element_type(at::ScalarType type) {

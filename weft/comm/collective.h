@@ -28,9 +28,10 @@ struct Collective {
   std::vector<int64_t> input_counts = {};   // reduce_scatter, scatter, all_to_all: for each rank
   std::vector<int64_t> output_counts = {};  // all_gather, gather, all_to_all: from each rank
   ReduceOp reduce_op = ReduceOp::kSum;
-  int peer = -1;           // the root, or the other end of send and recv
-  int tag = 0;             // send and recv: messages of one tag arrive in order
-  bool in_common = false;  // all_gather: into memory that the ranks of a host share
+  int peer = -1;             // the root, or the other end of send and recv
+  int tag = 0;               // send and recv: messages of one tag arrive in order
+  bool in_common = false;    // all_gather: into memory that the ranks of a host share
+  std::string purpose = {};  // for whoever reads of it in a message; may be empty
 
   // Of the larger of the two tensors: what everyone calls the size of a collective.
   int64_t bytes() const;
@@ -64,7 +65,7 @@ std::vector<int64_t> split_evenly(int64_t count, int world);
 // Fills in the counts, and refuses what does not fit together, as an Error of kind kBug that says what was given.
 void complete(Collective& call, int rank, int world);
 
-// "all_reduce of 4194304 bytes (float, mean)".
+// "all_reduce of 4194304 bytes (float, mean)", and " for ..." where it has a purpose.
 std::string describe(const Collective& call);
 
 // The fabric's name of a tensor's type; an Error for one that no transport moves.

@@ -32,6 +32,9 @@ TEST(Collective, DescribesItself) {
   EXPECT_EQ(describe(all_reduce(floats(4), ReduceOp::kMean)), "all_reduce of 16 bytes (Float, mean)");
   EXPECT_EQ(describe(broadcast(floats(4), 2)), "broadcast of 16 bytes (Float, rank 2)");
   EXPECT_EQ(describe(barrier()), "barrier");
+  Collective with_purpose = broadcast(floats(4), 2);
+  with_purpose.purpose = "'weight'";
+  EXPECT_EQ(describe(with_purpose), "broadcast of 16 bytes (Float, rank 2) for 'weight'");
 }
 
 struct Refused {

@@ -74,6 +74,10 @@ class Group {
 
   // A group of some of these ranks, in the order given; only they call it. Two with the same ranks need different names.
   virtual std::shared_ptr<Group> split(const std::vector<int>& ranks, const std::string& name) = 0;
+  // The same for calls on host memory, where this group's are on a device.
+  virtual std::shared_ptr<Group> split_on_host(const std::vector<int>& ranks, const std::string& name) {
+    return split(ranks, name);
+  }
 
  protected:
   Group(std::string name, int rank, int world, double deadline_s)

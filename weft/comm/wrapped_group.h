@@ -26,6 +26,9 @@ class WrappedGroup : public Group {
   std::shared_ptr<Group> split(const std::vector<int>& ranks, const std::string& name) override {
     return wrap(inner_->split(ranks, name), ranks);
   }
+  std::shared_ptr<Group> split_on_host(const std::vector<int>& ranks, const std::string& name) override {
+    return wrap(inner_->split_on_host(ranks, name), ranks);
+  }
 
  protected:
   explicit WrappedGroup(std::shared_ptr<Group> inner)

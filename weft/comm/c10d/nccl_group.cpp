@@ -13,6 +13,7 @@
 #include "weft/base/text.h"
 #include "weft/comm/c10d/c10d_store_impl.h"
 #include "weft/comm/c10d/flights.h"
+#include "weft/comm/c10d/gloo_group.h"
 #include "weft/comm/c10d/nccl_calls_impl.h"
 #include "weft/comm/c10d/no_sigpipe_impl.h"
 #include "weft/comm/call_traits.h"
@@ -106,6 +107,9 @@ class NcclGroup final : public Group {
 
   std::shared_ptr<Group> split(const std::vector<int>& ranks, const std::string& name) override {
     return make_nccl_group(part_of(*this, ranks, name), store_, device_.index(), Deadline::after(deadline_s()));
+  }
+  std::shared_ptr<Group> split_on_host(const std::vector<int>& ranks, const std::string& name) override {
+    return make_gloo_group(part_of(*this, ranks, name), store_, Deadline::after(deadline_s()));
   }
 
  private:
