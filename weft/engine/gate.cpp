@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "weft/engine/operator_tensors.h"
+
 namespace weft::engine {
 
 // What is behind a gate, kept alive by operators that stand before it.
@@ -81,21 +83,44 @@ struct Passing final : at::ObserverContext {
   std::vector<Held> held;
 };
 
-// Names end with '_' where an operator writes to its first argument, and overloads have "out" where it writes to others. Only then
-// is the schema worth asking: that takes longer than many operators.
-bool may_write(const at::RecordFunction& function) {
-  const std::string_view name = function.name();
-  return name.ends_with('_') || name.starts_with("aten::_foreach") || name.starts_with("aten::_fused") ||
-         std::string_view(function.overload_name()).find("out") != std::string_view::npos;
-}
+// Which arguments operators write to. A schema says so, but torch hands out copies, and making one takes longer than many
+// operators: each is asked once. Names tell schemas apart, which are there until their library goes.
+class Writers {
+ public:
+  static Writers& all() {
+    static Writers it;
+    return it;
+  }
+  bool writes(const at::RecordFunction& function, size_t argument) {
+    const auto* const known = find(function);
+    if (known == nullptr) return may_write(function);
+    return argument < known->size() && (*known)[argument];
+  }
 
-bool writes_to(const at::RecordFunction& function, size_t argument) {
-  if (!may_write(function)) return false;
-  const auto schema = function.operator_schema();
-  if (!schema || argument >= schema->arguments().size()) return true;  // unknown: rather once too often
-  const auto* const alias = schema->arguments()[argument].alias_info();
-  return alias != nullptr && alias->isWrite();
-}
+ private:
+  using Arguments = std::vector<bool>;
+
+  const Arguments* find(const at::RecordFunction& function) {
+    const void* const key = function.name();
+    {
+      const std::shared_lock lock(mutex_);
+      const auto found = by_name_.find(key);
+      if (found != by_name_.end()) return &found->second;
+    }
+    const auto schema = function.operator_schema();
+    if (!schema) return nullptr;
+    Arguments arguments;
+    for (const c10::Argument& one : schema->arguments())
+      arguments.push_back(one.alias_info() != nullptr && one.alias_info()->isWrite());
+    const std::unique_lock lock(mutex_);
+    return &by_name_.try_emplace(key, std::move(arguments)).first->second;
+  }
+  // Without a schema there is only the name, which by custom ends so.
+  static bool may_write(const at::RecordFunction& function) { return std::string_view(function.name()).ends_with('_'); }
+
+  std::shared_mutex mutex_;
+  std::unordered_map<const void*, Arguments> by_name_;
+};
 
 }  // namespace
 
@@ -122,13 +147,7 @@ class ClosedDoors {
   static std::unique_ptr<at::ObserverContext> before_operator(const at::RecordFunction& function) {
     Look look{.function = function};
     for (const c10::IValue& input : function.inputs()) {
-      if (input.isTensor()) {
-        all().look_at(input.toTensor(), look);
-      } else if (input.isTensorList()) {
-        for (const at::Tensor& one : input.toTensorVector()) all().look_at(one, look);
-      } else if (input.isOptionalTensorList()) {
-        for (const auto& one : input.toOptionalTensorVector()) all().look_at(one.value_or(at::Tensor()), look);
-      }
+      for_each_tensor(input, [&](const at::Tensor& one) { all().look_at(one, look); });
       ++look.argument;
     }
     return std::move(look.passing);
@@ -138,7 +157,7 @@ class ClosedDoors {
     auto* const passing = static_cast<Passing*>(context);
     if (passing == nullptr) return;
     for (const Held& one : passing->held)
-      static_cast<Gate::Door*>(one.door.get())->pass(one.number, writes_to(function, one.argument));
+      static_cast<Gate::Door*>(one.door.get())->pass(one.number, Writers::all().writes(function, one.argument));
   }
 
  private:

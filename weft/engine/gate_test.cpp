@@ -13,6 +13,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -146,6 +147,28 @@ TEST_F(GateThatStays, WritesAreTold) {
   const Events got = events();
   EXPECT_NE(std::ranges::find(got, "wrote 0"), got.end());
   EXPECT_NE(std::ranges::find(got, "wrote 1"), got.end());
+}
+
+// An operator of a user's own, whose name does not tell.
+void scale(at::Tensor x, const at::Tensor& y) { x.mul_(y); }
+TORCH_LIBRARY(weft_gate_test, library) {
+  library.def("scale(Tensor(a!) x, Tensor y) -> ()");
+  library.impl("scale", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, scale));
+}
+
+TEST_F(GateThatStays, TheSchemaSaysWhatIsWritten) {
+  const auto op = c10::Dispatcher::singleton()
+                      .findSchemaOrThrow("weft_gate_test::scale", "")
+                      .typed<void(at::Tensor, const at::Tensor&)>();
+  for (int twice = 0; twice < 2; ++twice) {
+    gate_.close();
+    op.call(a_, b_);
+    const Events got = events();
+    ASSERT_GE(got.size(), 2U);
+    EXPECT_EQ(got[got.size() - 2], "wrote 0");
+    EXPECT_EQ(got.back(), "read 1");
+    gate_.open();
+  }
 }
 
 TEST_F(GateThatStays, ComposedOperatorsHoldUntilTheirEnd) {

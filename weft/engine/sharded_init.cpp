@@ -14,6 +14,7 @@
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/engine/operator_tensors.h"
 #include "weft/memory/loose_storage.h"
 
 namespace weft::engine {
@@ -190,15 +191,6 @@ thread_local Nursery* building = nullptr;
 struct Touched final : at::ObserverContext {
   std::vector<std::pair<std::shared_ptr<Nursery>, const void*>> held;
 };
-
-template <typename Look>
-void for_each_tensor(const c10::IValue& value, Look look) {
-  if (value.isTensor()) {
-    look(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& one : value.toTensorVector()) look(one);
-  }
-}
 
 // Torch calls back for every operator, in all threads, only while there is a nursery.
 class Nurseries {

@@ -1,5 +1,7 @@
 #include "weft/engine/sharded_init.h"
 
+#include <ATen/TensorIndexing.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <c10/core/GradMode.h>
@@ -83,6 +85,16 @@ TEST(ShardedInit, TrainsAsIfBuiltWhole) {
         EXPECT_TRUE(got[i].equal(expected.parameters[i])) << zero << type << ", layer " << i;
     }
   }
+}
+
+TEST(ShardedInit, FindsWhatIsInAListOfOptionalTensors) {
+  with_ranks(2, [&](const World& here) {
+    const at::Tensor table = at::arange(1000, at::kFloat);
+    const ShardedInit scope(settings(2, 1, kTight), here, kSmall);
+    const at::Tensor picked = at::arange(900, 1000, at::kLong);
+    const Net net = build();  // much larger: what was not used for long is cut
+    EXPECT_EQ(table.index({picked}).sum().item<float>(), 94'950);
+  });
 }
 
 TEST(ShardedInit, LeavesOtherStagesAlone) {
