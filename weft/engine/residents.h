@@ -9,21 +9,31 @@
 // ranks may touch different parameters. Elsewhere it is a collective: all ranks touch the same units in the same order; one
 // that does not is named.
 //
-// Written to (by an operator under NoGradGuard, the same on all ranks), a unit's own slice is taken from it again.
+// Written to (by an operator under NoGradGuard, the same on all ranks), a unit's own slice is taken from it again. Where ranks read
+// each other's slices that is before the next update, or, where the limit would not hold all units, at once and with barriers.
+//
+// Resident are the slices, persistent units, no more elements than the limit, and what one operator needs; memory that is kept for the
+// next gather counts too. All of it between hold_all() and the next update.
 //
 // Ownership: slices and what is gathered are ours; groups and buckets are borrowed. After our end those parameters
 // have memory that were whole then; torch says of the others what became of them.
-// Threads: touches on any; the rest from one at a time. Failure: as Group, Error(kEnvironment) where memory is refused, Error(kBug)
-// for ranks that touch different units; behind an operator, which then reads zeros, at the next check().
+// Threads: touches on any; the rest from one at a time. Streams: a unit may be used on several. Failure: as Group,
+// Error(kEnvironment) where memory is refused, Error(kBug) for ranks that touch different units; behind an operator at the next
+// check(). That operator reads zeros, or torch throws the same text out of it where there is no memory even for those.
 #pragma once
 
+#include <c10/core/Stream.h>
+
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "weft/comm/group.h"
 #include "weft/engine/gate.h"
+#include "weft/engine/gather_order.h"
 #include "weft/engine/reducer.h"
 #include "weft/memory/flat_buckets.h"
 #include "weft/plan/plan.h"
@@ -34,8 +44,8 @@ namespace weft::engine {
 class Residents {
  public:
   // Fills the buckets from the model, lays its parameters in, and keeps the slices. A collective. Lanes are groups of the same
-  // ranks that take gathers in turn. Requires: at least one.
-  Residents(std::vector<comm::Group*> lanes, const plan::Plan& plan, memory::FlatBuckets& buckets,
+  // ranks that take gathers in turn; `on_host` as in gather_order.h. Requires: at least one lane.
+  Residents(std::vector<comm::Group*> lanes, comm::Group* on_host, const plan::Plan& plan, memory::FlatBuckets& buckets,
             plan::ResidencyLimits limits);
   ~Residents();
   Residents(const Residents&) = delete;
@@ -82,6 +92,7 @@ class Residents {
     at::Tensor flat;        // whose storage the model's parameters share
     at::Tensor slice;       // this rank's part
     at::Tensor whole;       // undefined: not there, and not on its way
+    std::string name;       // of its parameters, for messages
     std::string away_text;  // what torch says to whoever looks for it then
     bool persistent = false;
     bool under_way = false;
@@ -91,9 +102,9 @@ class Residents {
     int num_holds = 0;
     int64_t last_touch = 0;
     comm::Work work;
-    at::Tensor tags;  // of all ranks: which unit each gathers
-    comm::Work tags_work;
+    GatherOrder::Tag tag;
     int64_t started_ns = 0;
+    std::optional<c10::Stream> home, ready;  // on a device: whose memory it is, and who has waited for it
   };
   // One way that a step can go.
   struct Way {
@@ -106,6 +117,8 @@ class Residents {
   void cut(memory::FlatBuckets& buckets, int bucket);
   void touched(const GateTouch& touch);
   void passed(int number, bool writes);
+  void fail(const std::exception& error);
+  void follow_stream(Unit& unit) const;
 
   // The trace.
   void follow(const GateTouch& touch);
@@ -120,29 +133,35 @@ class Residents {
   void fetch(int number);
   void start_collective(int number);
   void read_peers(Unit& unit);
+  void wait_for(int number);
   void finish(int number);
-  void check_tags(int number) const;
   void leave(int number);
   void make_room(int64_t elements);
+  void keep_written(Unit& unit);
   void take_slice_again(Unit& unit);
+  comm::Group& next_lane() { return *lanes_[static_cast<size_t>(num_gathers_++) % lanes_.size()]; }
   void begin_step(int num_changed);
+  void meet();
+  void meet(const std::function<void()>& how);
   void give_zeros(int number);
   at::Tensor memory_for(const Unit& unit);
   void give_back(at::Tensor memory);
+  [[noreturn]] void refuse_memory(int number, const std::exception& error) const;
+  std::string live_text() const;
   std::string name_of(int number) const;
-  std::string away_text(int number) const;
-  std::string gone_text(int number) const;
 
   const std::vector<comm::Group*> lanes_;
   comm::Group& group_;  // the first of them
   const plan::Plan& plan_;
   const plan::ResidencyLimits limits_;
   const bool one_sided_;
+  bool limit_binds_ = false;    // not all units may be whole at a time
   std::vector<Unit> units_;     // by bucket
   std::vector<int64_t> sizes_;  // by bucket, in elements
   std::unique_ptr<Gate> gate_;
 
   std::mutex mutex_;  // of what follows
+  GatherOrder order_;
   std::vector<plan::Touch> recorded_;
   bool operator_has_touched_ = false;
   std::vector<Way> ways_;
@@ -151,7 +170,8 @@ class Residents {
   int64_t num_touches_ = 0, num_gathers_ = 0;
   int64_t live_ = 0, peak_ = 0, pooled_ = 0;  // elements
   std::vector<at::Tensor> pool_;
-  bool has_failed_ = false;
+  bool has_failed_ = false, has_told_ = false;
+  std::string failure_text_;
   ReduceTotals totals_;
 };
 

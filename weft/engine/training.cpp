@@ -49,10 +49,15 @@ struct Lanes {
   std::shared_ptr<comm::Group> agree;
 };
 
-Lanes lanes_of(const World& world) {
-  const std::string_view transport = world.group->transport();
+std::vector<int> all_ranks(const World& world) {
   std::vector<int> all(static_cast<size_t>(world.size));
   std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+Lanes lanes_of(const World& world) {
+  const std::string_view transport = world.group->transport();
+  const std::vector<int> all = all_ranks(world);
   if (world.size == 1) return {{world.group}, {world.group}, world.group};
   if (transport == "nccl") {  // a lane more would cost device memory, and gathers are over when it is needed
     const auto gathers = world.group->split(all, "gathers");
@@ -96,6 +101,8 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   reduce_lanes_ = std::move(lanes.reduce);
   gather_lanes_ = std::move(lanes.gather);
   agree_lane_ = std::move(lanes.agree);
+  if (gathers_touched() && world_.size > 1 && !device_.is_cpu())
+    gather_order_ = world_.group->split_on_host(all_ranks(world_), "order of gathers");
   learnt_ = world_.size == 1;  // nobody waits for a bucket
   wants_tuning_ = can_be_tuned();
   begin_step_times();
@@ -247,7 +254,8 @@ bool Training::writes_common() const {
 void Training::fill_buckets() {
   residents_.reset();
   if (gathers_touched()) {
-    residents_ = std::make_unique<Residents>(pointers(gather_lanes_), *plan_, *buckets_, residency_limits(config_));
+    residents_ = std::make_unique<Residents>(pointers(gather_lanes_), gather_order_.get(), *plan_, *buckets_,
+                                             residency_limits(config_));
     return;
   }
   const bool common = reads_in_place(plan_->options);
