@@ -19,6 +19,7 @@
 #include "weft/data/token_dataset.h"
 #include "weft/engine/engine.h"
 #include "weft/engine/full_tensors.h"
+#include "weft/engine/gather_together.h"
 #include "weft/engine/gathered_parameters.h"
 #include "weft/engine/gradients_lost.h"
 #include "weft/engine/loading.h"

@@ -77,9 +77,6 @@ struct EngineStateBytes {
 
 struct EngineOptions {
   std::vector<ParameterGroup> groups = {};  // with numbers of their own, first come first served
-  // Stage 3: parameters that come together, whichever of them is touched. For those that ranks choose from, each its own (the experts
-  // of a layer), where ranks cannot read each other's memory.
-  std::vector<std::vector<at::Tensor>> together = {};
   OptimizerFactory optimizer = {};  // of the user's own, where the config has none: weft/engine/torch_optimizer.h
   std::function<engine::ModelTensors()> look_again =
       {};  // to find parameters that were added later; initialize() knows how

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kEndOfStep = -1;
 constexpr const char* kFix =
-    "give the engine those that ranks choose from in EngineOptions::together, or run all ranks on one host";
+    "give those that ranks choose from to weft::gather_together() before initialize(), or run all ranks on one host";
 
 std::vector<int64_t> values_of(const at::Tensor& on_host) {
   const auto* values = on_host.const_data_ptr<int64_t>();

@@ -16,6 +16,7 @@
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/engine/agree.h"
+#include "weft/engine/gather_together.h"
 #include "weft/engine/settings.h"
 #include "weft/engine/sharded_init.h"
 #include "weft/memory/loose_storage.h"
@@ -93,7 +94,8 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   const plan::ParameterTable table = table_of(model_);
   check_types(table, config_);
   plan::PlanOptions plan_of_config = plan_options(config_, *world_.group, device_);
-  if (plan_of_config.stage >= 3) plan_of_config.layout.together = numbers_of(options.together, model_, table);
+  const auto together = take_groups(model_);
+  if (plan_of_config.stage >= 3) plan_of_config.layout.together = numbers_of(together, model_, table);
   plan_.emplace(make_plan(in_precision(table, config_), std::move(plan_of_config)));
   check_agreement(*world_.group, describe(*plan_, what_must_agree()), device_);
   broadcast_model(*world_.group, model_);

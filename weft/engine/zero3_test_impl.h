@@ -7,6 +7,7 @@
 #include "weft/comm/c10d/gloo_group.h"
 #include "weft/comm/hierarchical_group.h"
 #include "weft/comm/wrapped_group.h"
+#include "weft/engine/gather_together.h"
 
 namespace weft {
 
@@ -98,8 +99,9 @@ inline NetRun train_net(const std::function<Net()>& make, const NetTraining& how
     const Net net = make();
     EngineOptions options;
     for (const auto& group : net.together) {
-      options.together.emplace_back();
-      for (const size_t parameter : group) options.together.back().push_back(net.parameters[parameter]);
+      std::vector<at::Tensor> tensors;
+      for (const size_t parameter : group) tensors.push_back(net.parameters[parameter]);
+      gather_together(tensors);
     }
     Engine engine(net.tensors(), settings_of(how), here, options);
     for (int64_t i = 0; i < how.num_steps * how.accumulation; ++i) {
