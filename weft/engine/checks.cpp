@@ -45,12 +45,6 @@ std::string change_of(const ModelTensors& model, const plan::Plan& plan, const m
   return "";
 }
 
-std::string change_of(const ModelTensors& now, const ModelTensors& before) {
-  if (now.parameters.size() == before.parameters.size()) return "";
-  return cat("the model has ", now.parameters.size(), " parameters, it had ", before.parameters.size(),
-             " at initialize(); register all of them before");
-}
-
 std::string WriteWatch::look(const ModelTensors& model, const plan::Plan& plan) {
   const bool is_first = versions_.empty();
   versions_.resize(model.parameters.size());

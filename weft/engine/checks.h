@@ -23,8 +23,6 @@ std::optional<plan::ParameterTable> table_now(const ModelTensors& model, const p
 
 // Why the parameters are no longer those that were laid out; "": they are.
 std::string change_of(const ModelTensors& model, const plan::Plan& plan, const memory::FlatBuckets& buckets);
-// The same by their number alone.
-std::string change_of(const ModelTensors& now, const ModelTensors& before);
 
 // Sees parameters that were written to by others than the engine.
 class WriteWatch {

@@ -78,8 +78,8 @@ struct EngineStateBytes {
 struct EngineOptions {
   std::vector<ParameterGroup> groups = {};  // with numbers of their own, first come first served
   OptimizerFactory optimizer = {};  // of the user's own, where the config has none: weft/engine/torch_optimizer.h
-  std::function<engine::ModelTensors()> look_again =
-      {};  // to find parameters that were added later; initialize() knows how
+  // Asked in every backward(): how the parameters differ from those that the engine was given; "": not at all. initialize() knows how.
+  std::function<std::string(const engine::ModelTensors& given)> look_again = {};
 };
 
 // Which samples engine.loader() gives, and how they are read. The same on all ranks.
@@ -222,7 +222,9 @@ InitOptions init_options(const config::Resolved& config, c10::DeviceType device 
 template <typename Module>
 Engine initialize(const std::shared_ptr<Module>& model, config::Resolved config, const World& world,
                   EngineOptions options = {}) {
-  options.look_again = [model] { return engine::tensors_of(*model); };
+  options.look_again = [model](const engine::ModelTensors& given) {
+    return engine::has_parameters(*model, given) ? "" : engine::change_of(engine::tensors_of(*model), given);
+  };
   return Engine(engine::tensors_of(*model), std::move(config), world, std::move(options));
 }
 

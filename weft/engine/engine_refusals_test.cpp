@@ -211,17 +211,28 @@ TEST(EngineModel, OfAnotherType) {
   }
 }
 
-TEST(EngineModel, ThatGrowsAParameterLater) {
-  auto tensors = std::make_shared<ModelTensors>();
-  Model model;
-  *tensors = model.tensors();
-  Engine engine(*tensors, settings(1, 1), world(fresh_run(), 0, 1), {.look_again = [tensors] { return *tensors; }});
-  tensors->parameters.emplace_back("late", parameter({3}, 1));
-  try {
+// Between any two calls of backward().
+TEST(EngineModel, ThatChangesLaterIsRefusedWithTheName) {
+  struct Change {
+    std::function<void(ModelTensors& model)> make;
+    const char* part;
+  };
+  const at::Tensor other = parameter({40}, 1);
+  for (const Change& change : std::vector<Change>{
+           {[&](auto& model) { model.parameters.emplace_back("late", other); },
+            "parameter 'late' was added after initialize()"},
+           {[&](auto& model) { model.parameters[1].second = other; },
+            "parameter 'bias' is another tensor than at initialize()"},
+           {[](auto& model) { model.parameters.pop_back(); }, "parameter 'seldom' was taken out of the model"}}) {
+    Model model;
+    ModelTensors now = model.tensors();
+    Engine engine(now, settings(1, 2), world(fresh_run(), 0, 1),
+                  {.look_again = [&](const ModelTensors& given) { return engine::change_of(now, given); }});
     engine.backward(model.loss(0));
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_NE(error.text().what.find("5 parameters, it had 4"), std::string::npos) << error.what();
+    engine.step();
+    change.make(now);
+    expect_refused([&] { engine.backward(model.loss(0)); }, change.part);
+    expect_refused([&] { engine.step(); }, "cannot go on");
   }
 }
 

@@ -64,6 +64,23 @@ int number_of(const at::Tensor& tensor, const ModelTensors& model, const plan::P
 
 }  // namespace
 
+std::string change_of(const ModelTensors& now, const ModelTensors& given) {
+  std::map<std::string_view, const at::Tensor*> before;
+  for (const auto& [name, tensor] : given.parameters) before[name] = &tensor;
+  for (const auto& [name, tensor] : now.parameters) {
+    const auto found = before.find(name);
+    if (found == before.end())
+      return cat("parameter '", name,
+                 "' was added after initialize(), and nobody trains it; register all of them before");
+    if (!found->second->is_same(tensor))
+      return cat("parameter '", name,
+                 "' is another tensor than at initialize(), which nobody trains; write into it with copy_()");
+    before.erase(found);
+  }
+  return before.empty() ? ""
+                        : cat("parameter '", before.begin()->first, "' was taken out of the model after initialize()");
+}
+
 ModelTensors with_defined_buffers(ModelTensors model) {
   std::erase_if(model.buffers, [](const auto& buffer) { return !buffer.second.defined(); });
   return model;

@@ -29,6 +29,33 @@ ModelTensors tensors_of(const Module& model) {
   return out;
 }
 
+// Every parameter in their order, without names: what named_parameters() costs is mostly names.
+template <typename Module, typename Visit>
+void each_parameter(const Module& model, const Visit& visit) {
+  if constexpr (requires { model.named_parameters(false), model.children(); }) {
+    for (const auto& entry : model.named_parameters(false)) visit(entry.value());
+    for (const auto& child : model.children()) each_parameter(*child, visit);
+  } else {
+    for (const auto& entry : model.named_parameters()) visit(entry.value());
+  }
+}
+
+// Whether they are the given ones, tensor for tensor. For every backward: 0.2 ms for 3,000 parameters, where forward and backward of the
+// smallest layers take 40.
+template <typename Module>
+bool has_parameters(const Module& model, const ModelTensors& given) {
+  size_t count = 0;
+  bool same = true;
+  each_parameter(model, [&](const at::Tensor& one) {
+    same = same && count < given.parameters.size() && given.parameters[count].second.is_same(one);
+    ++count;
+  });
+  return same && count == given.parameters.size();
+}
+
+// The first parameter that was added, is gone or is another tensor, in words; "": none.
+std::string change_of(const ModelTensors& now, const ModelTensors& given);
+
 // Without buffers that are undefined, as batch norms without statistics register them: there is nothing of them to keep.
 ModelTensors with_defined_buffers(ModelTensors model);
 

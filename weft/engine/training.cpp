@@ -25,8 +25,6 @@
 namespace weft::engine {
 namespace {
 
-// A model that is listed again costs names and maps; parameters that were added are found soon enough.
-constexpr int64_t kLookAgainEvery = 1000;
 constexpr std::string_view kMaster = "fp32";  // names masters in the state
 
 std::string text_of(double seconds) { return cat(std::llround(seconds * 1e6), " us"); }
@@ -345,9 +343,7 @@ void Training::check_alive() {
 void Training::check_model() {
   if (auto table = table_now(model_, plan_->table)) follow_requires_grad(std::move(*table));
   dead_ = change_of(model_, *plan_, *buckets_);
-  if (dead_.empty() && look_again_ && global_steps_ % kLookAgainEvery == 0 && in_step_ == 0) {
-    dead_ = change_of(look_again_(), model_);
-  }
+  if (dead_.empty() && look_again_) dead_ = look_again_(model_);
   if (!dead_.empty()) refuse_dead(dead_, world_.rank);
   if (!reads_in_place(plan_->options)) return;
   const std::string written = writes_.look(model_, *plan_);

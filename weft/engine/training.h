@@ -239,7 +239,7 @@ class Training {
   const bool has_user_optimizer_;
   const config::Resolved config_;
   const ModelTensors model_;
-  const std::function<ModelTensors()> look_again_;
+  const std::function<std::string(const ModelTensors& given)> look_again_;
   const std::vector<ParameterGroup> groups_;
   const at::Device device_;
   std::optional<plan::Plan> plan_;
