@@ -1,7 +1,11 @@
 #include "weft/engine/checks.h"
 
+#include <map>
+#include <set>
+
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/engine/live_engines.h"
 
 namespace weft::engine {
 
@@ -43,6 +47,21 @@ std::string change_of(const ModelTensors& model, const plan::Plan& plan, const m
     }
   }
   return "";
+}
+
+std::vector<std::string> aliased(const ModelTensors& model) {
+  std::map<const c10::StorageImpl*, std::set<const c10::TensorImpl*>> tensors_on;
+  const auto storage_of = [](const at::Tensor& tensor) { return tensor.storage().unsafeGetStorageImpl(); };
+  for (const auto& [name, tensor] : model.parameters)
+    tensors_on[storage_of(tensor)].insert(tensor.unsafeGetTensorImpl());
+  std::vector<std::string> out;
+  for (const auto& [name, tensor] : model.parameters) {
+    // Each tensor holds its memory once, whoever holds the tensor. That of another engine's buckets others hold too.
+    if (tensor.numel() > 0 && find_trainer(tensor) == nullptr &&
+        tensor.storage().use_count() > tensors_on[storage_of(tensor)].size())
+      out.push_back(name);
+  }
+  return out;
 }
 
 std::string WriteWatch::look(const ModelTensors& model, const plan::Plan& plan) {

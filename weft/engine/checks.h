@@ -24,6 +24,10 @@ std::optional<plan::ParameterTable> table_now(const ModelTensors& model, const p
 // Why the parameters are no longer those that were laid out; "": they are.
 std::string change_of(const ModelTensors& model, const plan::Plan& plan, const memory::FlatBuckets& buckets);
 
+// Which of them, if any, have their memory in common with a tensor that is none of them: an alias made before initialize(), which will
+// keep that memory and today's values when they are laid into buckets. By name.
+std::vector<std::string> aliased(const ModelTensors& model);
+
 // Sees parameters that were written to by others than the engine.
 class WriteWatch {
  public:

@@ -1,114 +1,17 @@
-// Stage 3 below code that is not a plain chain of operators: functions with a backward of their own, recomputation, scripts, hooks.
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros_like.h>
-#include <c10/core/GradMode.h>
+// Stage 3 below code that is not a plain chain of operators, what it moves, and memory that is not there.
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/jit/api/module.h>
-#include <torch/optim/adamw.h>
-#include <torch/optim/sgd.h>
 
 #include <array>
 
 #include "tests/support/ranks.h"
 #include "weft/base/error.h"
 #include "weft/engine/engine_test_impl.h"
+#include "weft/engine/zero3_code_test_impl.h"
 #include "weft/engine/zero3_nets_test_impl.h"
 #include "weft/plan/residency.h"
 
 namespace weft {
 namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-// Saves the parameter itself, and reads it in backward by an operator of its own.
-struct ScaledMm : torch::autograd::Function<ScaledMm> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight) {
-    ctx->save_for_backward({x, weight});
-    return at::mm(x, weight) * 2;
-  }
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
-    return {at::mm(grads[0], saved[1].t()) * 2, at::mm(saved[0].t(), grads[0]) * 2};
-  }
-};
-
-Net custom_function() {
-  return {{parameter({12, 16}, 1), parameter({16, 16}, 2), parameter({16, 4}, 3)}, [](const Net& net, int64_t sample) {
-            const auto& p = net.parameters;
-            at::Tensor x = ScaledMm::apply(input(sample, {5, 12}).set_requires_grad(true), p[0]).tanh();
-            x = ScaledMm::apply(x, p[1]).tanh();
-            return ScaledMm::apply(x, p[2]).pow(2).mean();
-          }};
-}
-
-// Keeps the input of a block alone, and runs the block again in backward.
-using Block = std::function<at::Tensor(const at::Tensor& x)>;
-struct Recomputed : torch::autograd::Function<Recomputed> {
-  // `anchor` requires a gradient, so that there is a backward whatever the input is.
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& /*anchor*/,
-                            const Block* block) {
-    ctx->save_for_backward({x});
-    ctx->saved_data["block"] = reinterpret_cast<int64_t>(block);
-    return (*block)(x);
-  }
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const auto* const block = reinterpret_cast<const Block*>(ctx->saved_data["block"].toInt());
-    const at::AutoGradMode with_grad(true);
-    const at::Tensor x = ctx->get_saved_variables()[0].detach().set_requires_grad(true);
-    torch::autograd::backward({(*block)(x)}, {grads[0]});
-    return {x.grad(), at::Tensor(), at::Tensor()};
-  }
-};
-
-Net recomputed() {
-  Net net{{parameter({12, 12}, 1), parameter({12}, 2), parameter({12, 12}, 3), parameter({12, 12}, 4)}, {}};
-  const auto blocks = std::make_shared<std::vector<Block>>();
-  for (const size_t first : {0, 2}) {
-    const at::Tensor a = net.parameters[first], b = net.parameters[first + 1];
-    blocks->emplace_back([a, b](const at::Tensor& x) {
-      return (b.dim() == 1 ? at::mm(x, a) + b : at::mm(at::mm(x, a).tanh(), b)).tanh();
-    });
-  }
-  net.loss = [blocks](const Net&, int64_t sample) {
-    at::Tensor x = input(sample, {5, 12});
-    for (const Block& block : *blocks) x = Recomputed::apply(x, at::ones({1}).set_requires_grad(true), &block);
-    return x.pow(2).mean();
-  };
-  return net;
-}
-
-Net scripted() {
-  const auto script = std::make_shared<torch::jit::Module>("Scripted");
-  Net net{{parameter({12, 16}, 1), parameter({16}, 2), parameter({16, 16}, 3)}, {}};
-  for (size_t i = 0; i < net.parameters.size(); ++i) script->register_parameter(cat("p", i), net.parameters[i], false);
-  script->define(R"(
-    def forward(self, x):
-        x = torch.tanh(torch.mm(x, self.p0) + self.p1)
-        for i in range(2):
-            x = torch.tanh(torch.mm(x, self.p2))
-        return torch.mean(torch.pow(x, 2))
-  )");
-  net.loss = [script](const Net&, int64_t sample) { return script->forward({input(sample, {5, 12})}).toTensor(); };
-  return net;
-}
-
-// A hook of backward that reads a parameter which backward has no use for.
-Net hooked() {
-  return {{parameter({12, 16}, 1), parameter({16, 16}, 2), parameter({40}, 3)}, [](const Net& net, int64_t sample) {
-            const auto p = net.parameters;
-            const at::Tensor x = at::mm(input(sample, {5, 12}), p[0]).tanh();
-            const at::Tensor y = at::mm(x, p[1]);
-            y.register_hook(
-                [p](const at::Tensor& grad) { return grad * (1 + p[2].detach().mean() + p[0].detach().mean()); });
-            return y.pow(2).mean() + p[2].sum();
-          }};
-}
-
-constexpr NetKind kCodeKinds[] = {
-    {"custom_function", custom_function}, {"recomputed", recomputed}, {"scripted", scripted}, {"hooked", hooked}};
 
 class EngineZero3Code : public testing::TestWithParam<NetKind> {};
 INSTANTIATE_TEST_SUITE_P(All, EngineZero3Code, testing::ValuesIn(kCodeKinds),
@@ -123,76 +26,6 @@ TEST_P(EngineZero3Code, ChangesNoBit) {
     for (const char* zero : {kTight, kRoomy})
       expect_same(train(zero), expected, cat(zero, over_network ? " network" : ""));
     EXPECT_NE(expected.losses.front(), expected.losses.back());
-  }
-}
-
-// --- Against torch alone ---------------------------------------------------------------------------------------------
-
-// One process, torch's own optimizer, all samples of a step one after the other.
-template <typename Optimizer, typename Options>
-NetRun train_plainly(const std::function<Net()>& make, const Options& options, int size, int num_steps) {
-  const Net net = make();
-  std::vector<at::Tensor> trained;
-  for (const at::Tensor& one : net.parameters) {
-    if (one.requires_grad()) trained.push_back(one);
-  }
-  Optimizer optimizer(trained, options);
-  NetRun out;
-  for (int64_t step = 0; step < num_steps; ++step) {
-    optimizer.zero_grad();
-    for (int64_t rank = 0; rank < size; ++rank) {
-      const at::Tensor loss = net.loss(net, step * size + rank);
-      if (rank == 0) out.losses.push_back(loss.template item<float>());
-      (loss / static_cast<double>(size)).backward();
-    }
-    // Where a step gives no gradient, weft's is zero.
-    for (at::Tensor& one : trained) {
-      if (!one.grad().defined()) one.mutable_grad() = at::zeros_like(one);
-    }
-    optimizer.step();
-  }
-  for (const at::Tensor& one : net.parameters) out.parameters.push_back(one.detach().clone());
-  return out;
-}
-
-constexpr NetKind kAllKinds[] = {{"layers", layers},
-                                 {"tied_head", tied_head},
-                                 {"convolutions", convolutions},
-                                 {"lstm", lstm},
-                                 {"recurrent", recurrent},
-                                 {"conditional", conditional},
-                                 {"frozen_part", frozen_part},
-                                 {"aliases", aliases},
-                                 {"experts", experts},
-                                 {"custom_function", custom_function},
-                                 {"recomputed", recomputed},
-                                 {"scripted", scripted},
-                                 {"hooked", hooked}};
-
-class EngineZero3AgainstTorch : public testing::TestWithParam<NetKind> {};
-INSTANTIATE_TEST_SUITE_P(All, EngineZero3AgainstTorch, testing::ValuesIn(kAllKinds),
-                         [](const auto& one) { return std::string(one.param.name); });
-
-constexpr const char* kUnclipped = R"(, "gradient_clipping": 0)";
-
-// Halves are exact, two ranks' gradients are added in their order, and weft's SGD rounds as torch's does.
-TEST_P(EngineZero3AgainstTorch, HasItsBitsWithSgd) {
-  const auto options = torch::optim::SGDOptions(0.001).weight_decay(0.01);
-  const NetRun expected = train_plainly<torch::optim::SGD>(GetParam().make, options, 2, 6);
-  for (const char* zero : {kTight, kRoomy})
-    expect_same(train_net(GetParam().make, {.more = cat(zero, kUnclipped), .num_steps = 6, .with_sgd = true}), expected,
-                zero);
-}
-
-// weft's AdamW rounds elsewhere than torch's, and thirds are not exact: six updates of 0.01 stay within a hundredth of one.
-TEST_P(EngineZero3AgainstTorch, IsNearWithAdam) {
-  const auto options = torch::optim::AdamWOptions(0.01).weight_decay(0);
-  const NetRun expected = train_plainly<torch::optim::AdamW>(GetParam().make, options, 3, 6);
-  const NetRun found = train_net(GetParam().make, {.size = 3, .more = cat(kTight, kUnclipped), .num_steps = 6});
-  for (size_t i = 0; i < expected.parameters.size(); ++i) {
-    // A bias before a norm has a gradient of rounding errors alone, and Adam makes whole steps of them.
-    if (std::string_view(GetParam().name) == "convolutions" && i == 1) continue;
-    EXPECT_LT((found.parameters[i] - expected.parameters[i]).abs().max().item<float>(), 1e-4F) << "parameter " << i;
   }
 }
 
@@ -245,7 +78,7 @@ TEST(EngineZero3Bytes, AreThoseOfThePlan) {
 Net watched(const std::shared_ptr<std::vector<bool>>& whole, bool with_own_function) {
   return {{parameter({12, 16}, 1), parameter({16, 4}, 2)}, [=](const Net& net, int64_t sample) {
             const at::Tensor second = net.parameters[1];
-            const at::Tensor x = input(sample, {5, 12}).set_requires_grad(true);
+            const at::Tensor x = input(net, sample, {5, 12}).set_requires_grad(true);
             const at::Tensor hidden =
                 with_own_function ? ScaledMm::apply(x, net.parameters[0]) : at::mm(x, net.parameters[0]);
             hidden.register_hook([whole, second](const at::Tensor& grad) {

@@ -35,23 +35,40 @@ void check_dense(const std::string& name, const at::Tensor& tensor) {
   }
 }
 
-// Two names for one tensor are a tie. Two tensors over one memory would be torn apart when they are laid into buckets.
+// Two names for one tensor are a tie. Two tensors over the same bytes would be torn apart when they are laid into buckets; those that
+// only lie in one allocation, as the weights of an LSTM that cuDNN has flattened, may be.
 class Ties {
+  struct Bytes {
+    std::string name;
+    int64_t begin, end;
+  };
+  // From its first element to its last, whatever lies between.
+  static Bytes bytes_of(const std::string& name, const at::Tensor& tensor) {
+    int64_t last = 0;
+    for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
+    const int64_t begin = tensor.storage_offset() * tensor.element_size();
+    return {name, begin, begin + (last + 1) * tensor.element_size()};
+  }
+
  public:
   std::optional<int> owner_of(int number, const std::string& name, const at::Tensor& tensor) {
     const auto [same, is_new] = by_tensor_.try_emplace(tensor.unsafeGetTensorImpl(), number);
     if (!is_new) return same->second;
-    const auto [other, is_alone] = by_storage_.try_emplace(tensor.storage().unsafeGetStorageImpl(), name);
-    if (!is_alone && tensor.numel() > 0) {
-      refuse(cat("parameters '", other->second, "' and '", name, "' are different tensors over one memory"), "",
+    if (tensor.numel() == 0) return std::nullopt;
+    auto& others = by_storage_[tensor.storage().unsafeGetStorageImpl()];
+    const Bytes own = bytes_of(name, tensor);
+    for (const Bytes& other : others) {
+      if (own.end <= other.begin || other.end <= own.begin) continue;
+      refuse(cat("parameters '", other.name, "' and '", name, "' are different tensors over one memory"), "",
              "register the same tensor under both names, so that they count as tied");
     }
+    others.push_back(own);
     return std::nullopt;
   }
 
  private:
   std::map<const void*, int> by_tensor_;
-  std::map<const void*, std::string> by_storage_;
+  std::map<const void*, std::vector<Bytes>> by_storage_;
 };
 
 int number_of(const at::Tensor& tensor, const ModelTensors& model, const plan::ParameterTable& table) {

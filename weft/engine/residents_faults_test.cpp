@@ -35,7 +35,7 @@ Net experts_of(const Parting& how) {
 }
 
 at::Tensor loss_of(const Net& net, int expert, int64_t sample) {
-  at::Tensor x = input(sample, {4, 12});
+  at::Tensor x = input(net, sample, {4, 12});
   if (expert >= 0) x = x + at::mm(x, net.parameters[static_cast<size_t>(expert)]).tanh().mean();
   return at::mm(x, net.parameters.back()).pow(2).mean();
 }
@@ -97,7 +97,7 @@ int train_until_lost(test::RankSelf& self, const World& here, const char* zero) 
   try {
     for (int64_t step = 0;; ++step) {
       if (step == 3 && self.rank() == kVictim) {
-        const at::Tensor half = at::mm(input(step, {5, 16}), net.parameters[0]);
+        const at::Tensor half = at::mm(input(net, step, {5, 16}), net.parameters[0]);
         self.store().set("in the middle", "");
         for (;;) ::pause();
       }

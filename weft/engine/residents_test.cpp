@@ -72,7 +72,7 @@ Net layers_with_biases() {
     net.parameters.push_back(parameter({kWidth}, 2 * i + 1));
   }
   net.loss = [](const Net& one, int64_t sample) {
-    at::Tensor x = input(sample, {4, kWidth});
+    at::Tensor x = input(one, sample, {4, kWidth});
     for (size_t i = 0; i < one.parameters.size(); i += 2)
       x = (at::mm(x, one.parameters[i]) * 0.1 + one.parameters[i + 1]).tanh();
     return x.pow(2).mean();

@@ -68,6 +68,14 @@ Lanes lanes_of(const World& world) {
   return {{world.group, second}, {second, world.group->split(all, "third lane")}, agree};
 }
 
+void warn_of_aliases(const ModelTensors& model) {
+  const std::vector<std::string> names = aliased(model);
+  if (names.empty()) return;
+  log_warn("parameter '", names.front(), "'", names.size() > 1 ? cat(" and ", names.size() - 1, " more") : "",
+           " had a view or detach()ed tensor before initialize(): it keeps the values and the memory of now. Make it "
+           "after the first step, or let go of it");
+}
+
 std::vector<comm::Group*> pointers(const std::vector<std::shared_ptr<comm::Group>>& groups) {
   std::vector<comm::Group*> out;
   for (const auto& group : groups) out.push_back(group.get());
@@ -91,6 +99,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   check_world(config_, world_.size);
   const plan::ParameterTable table = table_of(model_);
   check_types(table, config_);
+  if (world_.rank == 0) warn_of_aliases(model_);
   plan::PlanOptions plan_of_config = plan_options(config_, *world_.group, device_);
   const auto together = take_groups(model_);
   if (plan_of_config.stage >= 3) plan_of_config.layout.together = numbers_of(together, model_, table);

@@ -29,9 +29,10 @@ struct Net {
   std::vector<at::Tensor> parameters;
   std::function<at::Tensor(const Net& net, int64_t sample)> loss;
   std::vector<std::vector<size_t>> together = {};
+  engine::NamedTensors buffers = {};
 
   ModelTensors tensors() const {
-    ModelTensors out;
+    ModelTensors out{.parameters = {}, .buffers = buffers};
     for (size_t i = 0; i < parameters.size(); ++i) out.parameters.emplace_back(cat("p", i), parameters[i]);
     return out;
   }
@@ -39,7 +40,7 @@ struct Net {
 
 struct NetRun {
   std::vector<float> losses;  // of rank 0
-  std::vector<at::Tensor> parameters;
+  std::vector<at::Tensor> parameters, buffers;
   EngineTotals totals;
 };
 
@@ -53,14 +54,14 @@ struct NetTraining {
   int64_t accumulation = 1;
   // Called on every rank before each step.
   std::function<void(const Net& net, int64_t step)> before_step = {};
-  bool with_sgd = false;  // lr 0.001, instead of AdamW
+  bool with_sgd = false;  // instead of AdamW: lr 0.001, momentum 0.9, weight decay 0.01
 };
 
 inline config::Resolved settings_of(const NetTraining& how) {
   config::Resolved out = settings(how.size, how.accumulation, how.more);
   if (!how.with_sgd) return out;
   const std::string text =
-      R"({"train_batch_size": 1, "optimizer": {"type": "SGD", "params": {"lr": 0.001, "weight_decay": 0.01}}})";
+      R"({"train_batch_size": 1, "optimizer": {"type": "SGD", "params": {"lr": 0.001, "momentum": 0.9, "weight_decay": 0.01}}})";
   auto reading = config::read_config(config::parse_document(std::make_shared<config::Source>("sgd.json", text)),
                                      {{"world", config::int_fact(1, "the test")}});
   out.optimizer = std::move(reading.resolved.optimizer);
@@ -97,13 +98,12 @@ inline NetRun train_net(const std::function<Net()>& make, const NetTraining& how
     if (how.num_hosts > 1) here = world_on_hosts(store, run, ctx.rank(), how.size, how.num_hosts);
     if (how.over_gloo) here.group = gloo_group(store, ctx.rank(), how.size);
     const Net net = make();
-    EngineOptions options;
     for (const auto& group : net.together) {
       std::vector<at::Tensor> tensors;
       for (const size_t parameter : group) tensors.push_back(net.parameters[parameter]);
       gather_together(tensors);
     }
-    Engine engine(net.tensors(), settings_of(how), here, options);
+    Engine engine(net.tensors(), settings_of(how), here);
     for (int64_t i = 0; i < how.num_steps * how.accumulation; ++i) {
       if (how.before_step && i % how.accumulation == 0) how.before_step(net, i / how.accumulation);
       const at::Tensor loss = net.loss(net, i * how.size + ctx.rank());
@@ -115,6 +115,7 @@ inline NetRun train_net(const std::function<Net()>& make, const NetTraining& how
     for (const at::Tensor& one : net.parameters) parameters.push_back(one.detach().clone());
     if (ctx.rank() != 0) return;
     out.parameters = parameters;
+    for (const auto& [name, tensor] : net.buffers) out.buffers.push_back(tensor.clone());
     out.totals = engine.totals();
   });
   return out;
@@ -125,6 +126,9 @@ inline void expect_same(const NetRun& a, const NetRun& b, const std::string& whi
   ASSERT_EQ(a.parameters.size(), b.parameters.size());
   for (size_t i = 0; i < a.parameters.size(); ++i)
     EXPECT_TRUE(a.parameters[i].equal(b.parameters[i])) << which << ", parameter " << i;
+  ASSERT_EQ(a.buffers.size(), b.buffers.size());
+  for (size_t i = 0; i < a.buffers.size(); ++i)
+    EXPECT_TRUE(a.buffers[i].equal(b.buffers[i])) << which << ", buffer " << i;
 }
 
 inline constexpr const char* kStage2 = R"(, "zero_optimization": {"stage": 2})";
