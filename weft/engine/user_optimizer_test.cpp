@@ -28,9 +28,14 @@ config::Resolved own(int world, int64_t accumulation, const std::string& more = 
   return out;
 }
 
-constexpr const char* kStages[] = {R"(, "zero_optimization": {"stage": 0})", R"(, "zero_optimization": {"stage": 1})",
+constexpr const char* kStages[] = {R"(, "zero_optimization": {"stage": 0})",
+                                   R"(, "zero_optimization": {"stage": 1})",
                                    R"(, "zero_optimization": {"stage": 2, "reduce_bucket_size": 300})",
-                                   R"(, "zero_optimization": {"stage": 2}, "weft": {"common_parameters": false})"};
+                                   R"(, "zero_optimization": {"stage": 2}, "weft": {"common_parameters": false})",
+                                   R"(, "zero_optimization": {"stage": 3})",
+                                   R"(, "zero_optimization": {"stage": 3, "reduce_bucket_size": 300,
+                                       "stage3_param_persistence_threshold": 0, "stage3_max_live_parameters": 0},
+                                       "weft": {"common_parameters": false})"};
 
 // What moves by its gradient, and remembers what it was given.
 struct Plain : UserOptimizer {

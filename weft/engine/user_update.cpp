@@ -31,8 +31,6 @@ config::Resolved for_user_optimizer(config::Resolved config) {
            "\"zero_allow_untested_optimizer\": false",
            "set \"zero_allow_untested_optimizer\": true if it updates element by element, or \"stage\": 0");
   }
-  if (stage > 2)
-    refuse("an optimizer of your own needs stage 0, 1 or 2", cat("\"stage\": ", stage), "set \"stage\": 2");
   if (config.weft.bucket == config::BucketSizes::kAuto) {
     refuse("tuned buckets cannot be had with an optimizer of your own",
            "\"bucket\": \"auto\" moves the state of the first steps", "leave \"bucket\" out");
