@@ -97,7 +97,7 @@ THIRD = {"in place": ({}, {}),
 
 
 @pytest.mark.parametrize("ranks, type_, accumulation, how", [
-    (1, "fp32", 1, "in place"), (2, "fp32", 4, "in place"), (3, "bf16", 4, "in place"), (2, "bf16", 1, "copied"),
+    (1, "fp32", 1, "in place"), (1, "bf16", 4, "in place"), (2, "fp32", 4, "in place"), (3, "bf16", 4, "in place"), (2, "bf16", 1, "copied"),
     (3, "fp32", 1, "copied"), (4, "fp32", 4, "copied"), (2, "fp32", 4, "tight"), (4, "bf16", 1, "tight")])
 def test_stage_three_has_the_bits_of_stage_zero(run, ranks, type_, accumulation, how):
     zero, ours = THIRD[how]

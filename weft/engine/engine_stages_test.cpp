@@ -143,12 +143,15 @@ TEST(EngineOptimizers, HaveTheSameBitsInEveryStage) {
 // Slices of nothing but padding, by every optimizer.
 TEST(EngineStages, MoreRanksThanElements) {
   for (const char* type : {"AdamW", "Lamb", "SGD", "Lion", "Adagrad"}) {
-    for (const int stage : {0, 1, 2}) {
+    for (const char* zero : {R"(, "zero_optimization": {"stage": 0})", R"(, "zero_optimization": {"stage": 1})",
+                             R"(, "zero_optimization": {"stage": 2})", R"(, "zero_optimization": {"stage": 3})",
+                             R"(, "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0},
+                                 "weft": {"common_parameters": false})"}) {
       const std::string run = fresh_run();
       test::run_ranks_as_threads(4, [&](test::RankContext& ctx) {
         const at::Tensor weight = parameter({3}, 1);
         const at::Tensor before = weight.detach().clone();
-        auto config = settings(4, 1, cat(R"(, "zero_optimization": {"stage": )", stage, "}"));
+        auto config = settings(4, 1, zero);
         config.optimizer.type = type;
         Engine engine({{{"weight", weight}}, {}}, config, world(run, ctx.rank(), 4));
         for (int i = 0; i < 3; ++i) {
@@ -207,7 +210,7 @@ TEST(EngineMemory, IsWhatTheLedgerSays) {
   for (const char* more : {R"(, "gradient_clipping": 0)", R"(, "bf16": {"enabled": true})",
                            R"(, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"})"}) {
     for (const int size : {1, 2, 3, 4}) {
-      for (const int stage : {0, 1, 2}) {
+      for (const int stage : {0, 1, 2, 3}) {
         for (const int accumulation : {1, 2}) {
           const std::string run = fresh_run();
           test::run_ranks_as_threads(size, [&](test::RankContext& ctx) {

@@ -48,6 +48,23 @@ void write_weights(const std::string& path, at::ScalarType type = at::kFloat) {
   checkpoint::write_safetensors(Env::posix(), path, tensors);
 }
 
+// The same in three files and Hugging Face's index of them, two layers to a file.
+void write_pieces(const std::string& folder) {
+  Env::posix().make_folders(folder);
+  std::map<std::string, std::string> file_of;
+  std::map<std::string, checkpoint::NamedTensors> files;
+  int64_t count = 0;
+  for (const auto& [name, tensor] : build(50).tensors().parameters) {
+    const std::string file = cat("model-0000", 1 + count++ / 2, "-of-00003.safetensors");
+    file_of[name] = file;
+    files[file].emplace_back(name, tensor.detach());
+  }
+  for (const auto& [file, tensors] : files)
+    checkpoint::write_safetensors(Env::posix(), cat(folder, "/", file), tensors);
+  write_file(Env::posix(), cat(folder, "/model.safetensors.index.json"),
+             bytes_of(checkpoint::render_index(file_of, kModelBytes)));
+}
+
 enum class When { kBuiltWithThem, kInsideScope, kAfterScope, kAfterInitialize };
 
 struct Loaded {
@@ -113,6 +130,18 @@ TEST_P(LoadWeights, IsAsIfTheModelHadBeenBuiltWithThem) {
     for (const When when : {When::kInsideScope, When::kAfterScope, When::kAfterInitialize})
       expect_equal(train(GetParam(), type, dir / "w.safetensors", when), expected,
                    cat(type, " ", static_cast<int>(when)));
+  }
+}
+
+TEST_P(LoadWeights, SeveralFilesAreAsOne) {
+  const test::TempDir dir;
+  write_weights(dir / "w.safetensors");
+  write_pieces(dir / "m");
+  for (const When when : {When::kInsideScope, When::kAfterScope, When::kAfterInitialize}) {
+    const Loaded one = train(GetParam(), "", dir / "w.safetensors", when),
+                 pieces = train(GetParam(), "", dir / "m", when);
+    expect_equal(pieces, one, cat(static_cast<int>(when)));
+    EXPECT_EQ(pieces.read_bytes, one.read_bytes) << "each rank reads its own bytes, whatever file they are in";
   }
 }
 

@@ -1,5 +1,6 @@
 #include "weft/engine/sharded_init.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorIndexing.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -55,6 +56,45 @@ TEST(ShardedInit, ValuesAreThoseOfAWholeConstruction) {
     for (size_t i = 0; i < net.parameters.size(); ++i)
       EXPECT_TRUE(net.parameters[i].detach().equal(whole.parameters[i].detach())) << "layer " << i;
   });
+}
+
+// Layers as torch::nn makes them: memory first, then random numbers, some of them over what others have drawn.
+Net build_at_random(at::Generator& numbers_of_rank) {
+  const at::NoGradGuard no_grad;
+  Net net;
+  for (int64_t i = 0; i < kNumLayers; ++i) {
+    at::Tensor weight = at::empty({kWidth, kWidth + i});
+    weight.normal_(0, 0.02, numbers_of_rank);
+    if (i % 3 == 1) weight.uniform_(-0.3, 0.3, numbers_of_rank);
+    if (i % 4 == 2) weight.mul_(at::empty({kWidth, kWidth + i}).bernoulli_(0.5, numbers_of_rank));
+    if (i > 6) weight[0].copy_(net.parameters[static_cast<size_t>(i - 5)][1].narrow(0, 0, 1).expand({kWidth + i}));
+    net.parameters.push_back(weight);
+  }
+  return net;
+}
+
+TEST(ShardedInit, RandomNumbersAreThoseOfAWholeConstruction) {
+  at::Generator alone = at::detail::createCPUGenerator(7);
+  const Net whole = build_at_random(alone);
+  const auto next = at::empty({5}).normal_(0, 1, alone);
+  for (const int size : {2, 3, 4}) {
+    with_ranks(size, [&](const World& here) {
+      at::Generator own =
+          at::detail::createCPUGenerator(7);  // ranks are threads here: each has a process' random numbers
+      Net net;
+      int64_t peak = 0;
+      {
+        const ShardedInit scope(settings(size, 1, kTight), here, kSmall);
+        net = build_at_random(own);
+        peak = scope.peak_whole_bytes();
+      }
+      EXPECT_GT(peak, 0);
+      EXPECT_LE(peak, kSmall.whole_bytes + 4 * kLayerBytes);
+      EXPECT_TRUE(at::empty({5}).normal_(0, 1, own).equal(next)) << "and as many were drawn";
+      for (size_t i = 0; i < net.parameters.size(); ++i)
+        EXPECT_TRUE(net.parameters[i].equal(whole.parameters[i])) << size << " ranks, layer " << i;
+    });
+  }
 }
 
 TEST(ShardedInit, TrainsAsIfBuiltWhole) {
