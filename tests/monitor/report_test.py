@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import time
 
 import pytest
 
@@ -165,6 +166,8 @@ def test_a_crashed_run_says_where_it_stopped(weft, tmp_path):
     run = make_run(tmp_path / "run", steps=321, status="running")
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"step":322,"lo')
+    for name in ("metrics.jsonl", "ranks.json"):
+        os.utime(run / name, (time.time() - 7200,) * 2)
     out = json.loads(made(weft, run, "--json"))
     assert (out["schema"], out["state"], out["last_step"]) == (1, "lost", 321)
     assert any("torn" in note for note in out["notes"])

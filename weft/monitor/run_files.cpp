@@ -7,6 +7,7 @@
 #include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
+#include "weft/monitor/file_time.h"
 #include "weft/monitor/line_reader.h"
 #include "weft/monitor/numbers.h"
 #include "weft/monitor/run_fields_impl.h"
@@ -87,6 +88,10 @@ class Loader {
     run_.timeline = read<RunTimeline>("timeline.json", limited(detail::timeline_from));
     load_log();
     run_.has_flight_dumps = is_there("flight");
+    for (const char* name : {"metrics.jsonl", "ranks.json"}) {
+      const double written_s = is_there(name) ? modified_unix_s(env_, path_of(name)) : 0;
+      if (written_s > 0 && !(written_s <= run_.written_unix_s)) run_.written_unix_s = written_s;
+    }
   }
 
  private:

@@ -114,6 +114,7 @@ struct RunFiles {
   std::optional<RunTimeline> timeline = {};
   std::vector<std::string> last_lines = {};  // of log.txt
   bool has_flight_dumps = false;
+  double written_unix_s = kUnknown;     // when a step was last recorded, as the file system here has it
   std::vector<std::string> notes = {};  // what could not be read, a sentence each
 
   // result.json's, else the folder's.

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 
+#include "tests/support/temp_dir.h"
 #include "weft/base/crash_env.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
@@ -165,11 +167,29 @@ TEST_F(RunFolder, ARunThatStandsStillIsLost) {
   put("result.json", R"({"status": "running"})");
   put("metrics.jsonl",
       "{\"step\":1,\"step_ms\":100,\"unix_s\":1000}\n{\"step\":2,\"step_ms\":100,\"unix_s\":1000.1}\n");
-  const RunFiles run = load();
+  RunFiles run = load();
+  EXPECT_EQ(summarize(run, 5000).state, RunEnd::kRunning) << "a disk without times says nothing";
+  run.written_unix_s = 1000.2;
   EXPECT_EQ(summarize(run, 1010).state, RunEnd::kRunning);
   EXPECT_EQ(summarize(run, 5000).state, RunEnd::kLost);
   EXPECT_EQ(summarize(run).state, RunEnd::kRunning);
   EXPECT_EQ(summarize(run, 5000).last_step, 2);
+}
+
+// The run's own clock is hours off, either way: only that of the file system here counts.
+TEST(RunSummary, AWritersClockMakesNoRunLost) {
+  const test::TempDir folder;
+  const double now_s = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  write_file(Env::posix(), folder / "result.json", bytes_of(R"({"status": "running"})"));
+  for (const double hours : {-7.0, 7.0}) {
+    const double theirs_s = now_s + hours * 3600;
+    write_file(Env::posix(), folder / "ranks.json", bytes_of(cat("{\"unix_s\":", theirs_s, "}")));
+    write_file(Env::posix(), folder / "metrics.jsonl",
+               bytes_of(cat("{\"step\":1,\"step_ms\":100,\"unix_s\":", theirs_s, "}\n")));
+    const RunFiles run = load_run(Env::posix(), folder.path().string());
+    EXPECT_EQ(summarize(run, now_s + 1).state, RunEnd::kRunning) << hours;
+    EXPECT_EQ(summarize(run, now_s + 3000).state, RunEnd::kLost) << hours;
+  }
 }
 
 // Waits lie inside the parts; taken out of them, all still add up to the step and its save.

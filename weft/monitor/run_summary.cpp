@@ -65,13 +65,6 @@ double last_tenth_loss(const RunFiles& run) {
   return detail::mean_of(losses);
 }
 
-double last_clock(const RunFiles& run) {
-  double out = kUnknown;
-  if (!run.rows.empty()) out = run.rows.back().unix_s;
-  if (run.ranks && !(run.ranks->unix_s <= out)) out = is_drawable(run.ranks->unix_s) ? run.ranks->unix_s : out;
-  return out;
-}
-
 // A save or a slow disk may hold a run for many steps; a minute, and fifty steps, is past that.
 bool stands_still(const RunSummary& summary) {
   const double patience_s = std::max(60.0, 0.05 * or_zero(summary.step_ms));
@@ -187,7 +180,9 @@ RunSummary summarize(const RunFiles& run, std::optional<double> now_unix_s) {
                  .parts_ms = mean_parts(run),
                  .overlap = detail::overlap_of(run)};
   if (!run.rows.empty()) out.last_step = run.rows.back().step;
-  if (now_unix_s) out.stood_still_s = *now_unix_s - last_clock(run);
+  // By the files' own times: what the run says of its clock may be hours off.
+  if (now_unix_s && is_drawable(run.written_unix_s))
+    out.stood_still_s = std::max(0.0, *now_unix_s - run.written_unix_s);
   out.state = state_of(run, out);
   out.targets = detail::targets_of(run, out);
   return out;

@@ -1,23 +1,16 @@
 #include "weft/monitor/live/file_tail.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 
 #include "weft/base/error.h"
+#include "weft/monitor/file_time.h"
 
 namespace weft {
 namespace {
 
 // Enough to hold the end of a row with its step, loss and clock: two runs do not agree in all of that.
 constexpr size_t kAnchorBytes = 128;
-
-double modified_s(const File& file) {
-  struct stat info{};
-  if (file.fd() < 0 || ::fstat(file.fd(), &info) != 0) return 0;
-  return static_cast<double>(info.st_mtim.tv_sec) + static_cast<double>(info.st_mtim.tv_nsec) * 1e-9;
-}
 
 std::string read_piece(File& file, uint64_t offset, size_t bytes) {
   std::string piece(bytes, '\0');
@@ -59,7 +52,7 @@ bool FileTail::still_ours(File& file, uint64_t size) const {
 TailLines FileTail::read_from(File& file, size_t max_bytes) {
   TailLines out;
   const uint64_t size = file.size();
-  modified_unix_s_ = modified_s(file);
+  modified_unix_s_ = weft::modified_unix_s(file);
   if (!still_ours(file, size)) {
     out.restarted = true;
     forget();

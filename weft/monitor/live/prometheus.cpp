@@ -120,7 +120,8 @@ void add_status(std::string& out, const LiveState& state) {
       .add(state.stalled ? 1 : 0);
   if (state.step) Family(out, "weft_step", "gauge", "Number of the last step.").add(static_cast<double>(*state.step));
   if (state.progress_unix_s > 0)
-    Family(out, "weft_last_step_timestamp_seconds", "gauge", "When the last step ended, seconds since 1970.")
+    Family(out, "weft_last_step_timestamp_seconds", "gauge",
+           "When the last step was seen to end, seconds since 1970 by the clock of who serves this.")
         .add(state.progress_unix_s);
   if (state.world > 0)
     Family(out, "weft_world_size", "gauge", "Ranks of the run.").add(static_cast<double>(state.world));

@@ -104,7 +104,7 @@ std::string take_result(const std::string& text, LiveState& state) {
   return wrong_schema("result.json", object);
 }
 
-std::string take_ranks(const std::string& text, LiveState& state, double& unix_s) {
+std::string take_ranks(const std::string& text, LiveState& state) {
   const json object = parse(text);
   if (!object.is_object()) {
     if (text.empty()) {
@@ -126,7 +126,6 @@ std::string take_ranks(const std::string& text, LiveState& state, double& unix_s
   state.slow.erase(said_twice.begin(), said_twice.end());
   state.world = whole_of(object, "world").value_or(static_cast<int64_t>(state.ranks.size()));
   state.ranks_step = whole_of(object, "step").value_or(0);
-  unix_s = numbers_of(object).get("unix_s").value_or(0);
   return wrong_schema("ranks.json", object);
 }
 

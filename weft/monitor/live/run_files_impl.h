@@ -22,12 +22,12 @@ std::optional<MetricsRow> parse_row(const std::string& line);
 // Put what the text says into `state`; the answer is empty, or what is wrong with the text. Text that cannot be read
 // leaves what was known before.
 std::string take_result(const std::string& text, LiveState& state);
-std::string take_ranks(const std::string& text, LiveState& state, double& unix_s);
+std::string take_ranks(const std::string& text, LiveState& state);
 
 // The parts of a step by the report's arithmetic; value_of gives what is known of a field of metrics.jsonl.
 std::optional<PartTimes> parts_from(const std::function<std::optional<double>(std::string_view)>& value_of);
 
-// Sets each rank's health; ranks_unix_s: when ranks.json was written, 0 when not known.
+// Sets each rank's health; ranks_unix_s: when ranks.json was written, by the reader's clock, 0 when not known.
 void judge_ranks(LiveState& state, double ranks_unix_s);
 std::vector<Verdict> judge(const LiveState& state, const HostFacts& host);
 

@@ -1,4 +1,3 @@
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/monitor/file_time.h"
 #include "weft/monitor/live/run_view.h"
 
 namespace weft {
@@ -14,30 +14,27 @@ namespace {
 
 constexpr const char* kRunFiles[] = {"metrics.jsonl", "result.json", "ranks.json", "log.txt"};
 
-// When the newest of its files was written, in nanoseconds; nothing for a folder that is no run.
-std::optional<int64_t> written_ns(Env& env, const std::string& folder) {
-  std::optional<int64_t> newest;
+// When the newest of its files was written; nothing for a folder that is no run.
+std::optional<double> written_unix_s(Env& env, const std::string& folder) {
+  std::optional<double> newest;
   for (const char* name : kRunFiles) {
     const auto info = env.stat(cat(folder, "/", name));
     if (!info || info->kind != FileKind::kFile) continue;
-    struct stat times{};
-    const auto file = env.open(cat(folder, "/", name), OpenMode::kRead);
-    if (::fstat(file->fd(), &times) != 0) continue;
-    newest = std::max(newest.value_or(0), times.st_mtim.tv_sec * int64_t{1'000'000'000} + times.st_mtim.tv_nsec);
+    newest = std::max(newest.value_or(0.0), modified_unix_s(*env.open(cat(folder, "/", name), OpenMode::kRead)));
   }
   return newest;
 }
 
 std::optional<std::string> newest_run_under(Env& env, const std::string& folder) {
   std::optional<std::string> found;
-  int64_t newest_ns = -1;
+  double newest_s = -1;
   for (const auto& name : env.list(folder)) {
     const std::string path = cat(folder, folder.ends_with('/') ? "" : "/", name);
     const auto info = env.stat(path);
     if (!info || info->kind != FileKind::kFolder) continue;
-    const auto when_ns = written_ns(env, path);
-    if (when_ns && *when_ns > newest_ns) {
-      newest_ns = *when_ns;
+    const auto when_s = written_unix_s(env, path);
+    if (when_s && *when_s > newest_s) {
+      newest_s = *when_s;
       found = path;
     }
   }
@@ -70,7 +67,7 @@ HostFacts HostFacts::of_this_machine() {
 std::string find_run_folder(Env& env, const std::string& path) {
   const auto info = env.stat(path);
   const bool is_folder = info && info->kind == FileKind::kFolder;
-  if (is_folder && written_ns(env, path)) return path;
+  if (is_folder && written_unix_s(env, path)) return path;
   if (is_folder) {
     if (const auto found = newest_run_under(env, path)) return *found;
   }

@@ -67,7 +67,7 @@ struct LiveState {
   bool stalled = false;        // should be running and stands still
   std::string status_note;     // a sentence where there is something to say
   double now_unix_s = 0;       // when this was put together
-  double progress_unix_s = 0;  // when the last step ended; 0: none yet, or not known
+  double progress_unix_s = 0;  // when the last step was seen to end, by the same clock; 0: none yet
   std::optional<int64_t> step;
   int64_t num_rows = 0, num_bad_losses = 0;
   NamedNumbers latest;                                     // the last row of metrics.jsonl

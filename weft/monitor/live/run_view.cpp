@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "weft/base/clock.h"
 #include "weft/base/error.h"
@@ -61,7 +62,7 @@ bool RunView::refresh() {
   read_ranks();
   state_.has_report = env_.stat(path("report.html")).has_value();
   judge_progress();
-  detail::judge_ranks(state_, ranks_unix_s_);
+  detail::judge_ranks(state_, ranks_text_.empty() ? 0 : ranks_seen_.at_unix_s());
   state_.verdicts = detail::judge(state_, options_.host);
   if (num_bad_rows_ > 0) file_notes_.push_back(cat("metrics.jsonl: lines that are no rows, left out: ", num_bad_rows_));
   for (const std::string* note : {&result_note_, &ranks_note_})
@@ -86,6 +87,10 @@ bool RunView::read_metrics() {
   const TailLines news = metrics_.read(options_.bytes_a_refresh);
   if (news.restarted) forget_rows();
   for (const auto& line : news.lines) add_row(line);
+  // Rows of a long file that are read bit by bit are not new.
+  const bool is_behind = std::exchange(is_behind_, news.more);
+  if (metrics_.exists())
+    rows_seen_.look(metrics_.modified_unix_s(), !news.lines.empty() && !is_behind, state_.now_unix_s);
   if (!metrics_.trouble().empty()) file_notes_.push_back(cat("metrics.jsonl: ", metrics_.trouble()));
   return news.more;
 }
@@ -153,14 +158,16 @@ void RunView::read_result() {
 }
 
 void RunView::read_ranks() {
-  if (read_changed("ranks.json", ranks_text_)) ranks_note_ = detail::take_ranks(ranks_text_, state_, ranks_unix_s_);
+  const bool changed = read_changed("ranks.json", ranks_text_);
+  if (changed) ranks_note_ = detail::take_ranks(ranks_text_, state_);
+  if (!ranks_text_.empty()) ranks_seen_.look(modified_unix_s(env_, path("ranks.json")), changed, state_.now_unix_s);
 }
 
 void RunView::judge_progress() {
   state_.stalled = false;
   state_.status_note.clear();
-  state_.progress_unix_s = state_.step ? state_.latest.get("unix_s").value_or(metrics_.modified_unix_s()) : 0;
-  if (!std::isfinite(state_.progress_unix_s)) state_.progress_unix_s = metrics_.modified_unix_s();
+  // By the clock of this machine: that of the run may be hours off.
+  state_.progress_unix_s = state_.step ? rows_seen_.at_unix_s() : 0;
   if (state_.status == "waiting") state_.status_note = "nothing has been written yet";
   if (state_.status == "running" && !state_.step) state_.status_note = "no step has ended yet";
   if (!state_.is_running() || !state_.step || state_.progress_unix_s <= 0) return;

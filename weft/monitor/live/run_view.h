@@ -18,6 +18,7 @@
 #include <string>
 
 #include "weft/base/env.h"
+#include "weft/monitor/file_time.h"
 #include "weft/monitor/live/file_tail.h"
 #include "weft/monitor/live/run_state.h"
 #include "weft/monitor/live/step_series.h"
@@ -70,7 +71,8 @@ class RunView {
   StepSeries series_;
   std::deque<double> recent_step_s_;
   std::string result_text_, ranks_text_;  // as last read, to see whether they changed
-  double ranks_unix_s_ = 0;
+  SeenChange rows_seen_, ranks_seen_;
+  bool is_behind_ = false;  // the last look left rows unread
   int64_t num_bad_rows_ = 0;
   std::vector<std::string> file_notes_;  // of this refresh
   std::string result_note_, ranks_note_;

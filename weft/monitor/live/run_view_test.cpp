@@ -1,6 +1,8 @@
 #include "weft/monitor/live/run_view.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <filesystem>
@@ -20,6 +22,10 @@ class View : public testing::Test {
  protected:
   void write(const std::string& name, const std::string& text, std::ios::openmode mode = std::ios::trunc) {
     std::ofstream(dir_ / name, std::ios::binary | mode) << text;
+    const double at_s = now_s_ + files_ahead_s_;
+    const timespec at{.tv_sec = static_cast<time_t>(at_s), .tv_nsec = 0};
+    const timespec both[] = {at, at};
+    ASSERT_EQ(::utimensat(AT_FDCWD, (dir_ / name).c_str(), both, 0), 0);
   }
   // Steps of 200 ms, a fifth of which is spent waiting.
   void rows(int64_t first, int64_t last, const std::string& loss = "2.5") {
@@ -42,6 +48,7 @@ class View : public testing::Test {
 
   test::TempDir dir_;
   double now_s_ = kStart + 2;
+  double files_ahead_s_ = 0;  // the clock of who keeps the files, to ours
   RunView view_{Env::posix(), dir_.path().string(), {.host = {.name = "a", .memory_bytes = 1000}, .now_unix_s = [this] {
                                                        return now_s_;
                                                      }}};
@@ -124,6 +131,35 @@ TEST_F(View, ARunThatStandsStillIsSaid) {
   EXPECT_NE(look().status_note.find("after step 10"), std::string::npos);
   rows(1500, 1510);
   EXPECT_FALSE(look().stalled);
+}
+
+// The rows say a time that is hours off, or the files do, or both: neither makes a run stand still, or hides that it does.
+TEST_F(View, ClocksThatAreHoursOffChangeNothing) {
+  constexpr double kHours = 5 * 3600;
+  for (const double rows_off_s : {-kHours, 0.0, kHours}) {
+    for (const double files_off_s : {-kHours, 0.0, kHours}) {
+      SCOPED_TRACE(cat(rows_off_s, " ", files_off_s));
+      now_s_ = kStart + rows_off_s;
+      files_ahead_s_ = files_off_s;
+      std::filesystem::remove(dir_ / "metrics.jsonl");
+      RunView view(Env::posix(), dir_.path().string(), {.now_unix_s = [this] { return now_s_; }});
+      running();
+      for (int64_t step = 1; step <= 5; ++step) {
+        now_s_ += 10;
+        write("ranks.json", cat(R"({"world":1,"step":)", step, R"(,"unix_s":1,"ranks":[{"rank":0,"step_ms":200}]})"));
+        rows(step, step);
+        view.refresh();
+        if (step == 1) continue;  // the first look knows no more than the time of the file
+        EXPECT_FALSE(view.state().stalled) << view.state().status_note;
+        EXPECT_EQ(view.state().ranks.at(0).health, RankHealth::kGood) << view.state().ranks.at(0).why;
+        EXPECT_NEAR(view.state().progress_unix_s, now_s_, 10);
+      }
+      now_s_ += 300;
+      view.refresh();
+      EXPECT_TRUE(view.state().stalled);
+      EXPECT_EQ(view.state().ranks.at(0).health, RankHealth::kSilent);
+    }
+  }
 }
 
 TEST_F(View, ARunOfLongStepsIsGivenTime) {
