@@ -14,6 +14,10 @@ constexpr double RankNumbers::* kFields[] = {
     &RankNumbers::cpu_percent,     &RankNumbers::gpu_percent,   &RankNumbers::num_buckets};
 static_assert(std::size(kFields) == kNumRankFields);
 
+size_t place_of(size_t bucket, size_t num_buckets) {
+  return num_buckets <= kNumReadyTimes ? bucket : bucket * kNumReadyTimes / num_buckets;
+}
+
 }  // namespace
 
 void RankNumbers::pack(std::span<double, kNumRankNumbers> out) const {
@@ -38,12 +42,23 @@ RankNumbers numbers_of(const StepTimes& times) {
                   .exposed_comm_ms = times.exposed_comm_ms,
                   .checkpoint_ms = times.checkpoint_ms,
                   .reduce_ms = times.reduce_ms};
+  size_t num = 0;
   for (const BucketTime& bucket : times.buckets) {
-    if (bucket.bucket < 0 || static_cast<size_t>(bucket.bucket) >= kNumReadyTimes) continue;
-    out.num_buckets = std::max(out.num_buckets, bucket.bucket + 1.0);
-    out.ready_ms[static_cast<size_t>(bucket.bucket)] = bucket.ready_ms;
+    if (bucket.bucket >= 0) num = std::max(num, static_cast<size_t>(bucket.bucket) + 1);
+  }
+  out.num_buckets = static_cast<double>(num);
+  for (const BucketTime& bucket : times.buckets) {
+    if (bucket.bucket < 0) continue;
+    double& ready_ms = out.ready_ms[place_of(static_cast<size_t>(bucket.bucket), num)];
+    ready_ms = std::max(ready_ms, bucket.ready_ms);
   }
   return out;
+}
+
+BucketRange buckets_of_place(size_t place, size_t num_buckets) {
+  const size_t places = std::min(num_buckets, kNumReadyTimes);
+  const auto first_of = [&](size_t of) { return (of * num_buckets + places - 1) / places; };
+  return {.first = first_of(place), .last = first_of(place + 1) - 1};
 }
 
 }  // namespace weft

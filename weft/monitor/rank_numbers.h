@@ -15,7 +15,7 @@
 
 namespace weft {
 
-inline constexpr size_t kNumReadyTimes = 32;  // of the first buckets; later ones are not told
+inline constexpr size_t kNumReadyTimes = 32;  // places; where there are more buckets, neighbours share one
 inline constexpr size_t kNumRankFields = 15;
 inline constexpr size_t kNumRankNumbers = kNumRankFields + kNumReadyTimes;
 
@@ -26,11 +26,18 @@ struct RankNumbers {
   double rss_bytes = 0, device_bytes = 0, device_reserved_bytes = 0;
   double cpu_percent = 0, gpu_percent = -1;  // -1: not known
   double num_buckets = 0;
-  std::array<double, kNumReadyTimes> ready_ms = {};  // by bucket, since backward began
+  // By place, since backward began: when the last bucket of that place was full.
+  std::array<double, kNumReadyTimes> ready_ms = {};
 
   void pack(std::span<double, kNumRankNumbers> out) const;
   static RankNumbers unpack(std::span<const double, kNumRankNumbers> values);
 };
+
+// The buckets of a place: from `first` to `last`, both in it. Requires: place < min(num_buckets, kNumReadyTimes).
+struct BucketRange {
+  size_t first = 0, last = 0;
+};
+BucketRange buckets_of_place(size_t place, size_t num_buckets);
 
 // The times; memory and use of the machine are the caller's to fill in.
 RankNumbers numbers_of(const StepTimes& times);

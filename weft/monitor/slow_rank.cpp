@@ -153,8 +153,10 @@ int64_t SlowRanks::since(size_t rank, size_t phase, double ms) const {
 
 // Buckets come one after the other: the one before which most time went is where the rank lost it.
 std::string SlowRanks::where_in_backward(size_t rank) const {
-  const auto num =
-      static_cast<size_t>(std::clamp(finite(steps_.back().ranks[rank].num_buckets), 0.0, 1.0 * kNumReadyTimes));
+  constexpr double kMostBuckets = 1e6;
+  const auto num_buckets =
+      static_cast<size_t>(std::clamp(finite(steps_.back().ranks[rank].num_buckets), 0.0, kMostBuckets));
+  const size_t num = std::min(num_buckets, kNumReadyTimes);
   if (num < 2) return "";
   size_t worst = 0;
   double most_ms = 0;
@@ -175,8 +177,20 @@ std::string SlowRanks::where_in_backward(size_t rank) const {
     most_ms = middle;
     worst = bucket;
   }
-  if (worst < options_.bucket_names.size()) return options_.bucket_names[worst];
-  return most_ms > 0 ? cat("bucket ", worst) : "";
+  return most_ms > 0 ? name_of(buckets_of_place(worst, num_buckets)) : "";
+}
+
+// "layers.7 to layers.9" for several of them.
+std::string SlowRanks::name_of(const BucketRange& buckets) const {
+  constexpr std::string_view kTo = " to ";
+  const auto& names = options_.bucket_names;
+  const bool is_one = buckets.first == buckets.last;
+  if (buckets.last >= names.size())
+    return is_one ? cat("bucket ", buckets.first) : cat("buckets ", buckets.first, kTo, buckets.last);
+  if (is_one) return names[buckets.first];
+  const std::string &first = names[buckets.first], &last = names[buckets.last];
+  const size_t at = last.find(kTo);
+  return cat(first.substr(0, first.find(kTo)), kTo, at == std::string::npos ? last : last.substr(at + kTo.size()));
 }
 
 // The rank that came last waited for nobody: its reductions are the transfer itself. -1: nothing was reduced.

@@ -68,6 +68,7 @@ class SlowRanks {
   void look_at_phase(size_t rank, size_t phase, std::vector<SlowRank>& out) const;
   void look_at_link(std::vector<SlowRank>& out) const;
   std::string where_in_backward(size_t rank) const;
+  std::string name_of(const BucketRange& buckets) const;
   int64_t since(size_t rank, size_t phase, double ms) const;
   std::vector<double> excess(size_t rank, double RankNumbers::* part) const;
   double step_ms() const;

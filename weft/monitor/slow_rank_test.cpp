@@ -145,12 +145,52 @@ TEST(SlowRanks, TakesAnyNumbers) {
   EXPECT_TRUE(slow_ranks.now().empty());
 }
 
+// More buckets than a rank tells of one by one: the layers are still those that are late, and not the 33rd for all that follow.
+TEST(SlowRanks, FindsTheLayerAmongManyBuckets) {
+  constexpr int kBuckets = 100, kLate = 70;
+  std::vector<std::string> names;
+  for (int bucket = 0; bucket < kBuckets; ++bucket) names.push_back(cat("layers.", kBuckets - 1 - bucket));
+  SlowRanks slow_ranks({.bucket_names = names});
+  for (int64_t step = 1; step <= 64; ++step) {
+    std::vector<RankNumbers> ranks;
+    for (const double late_ms : {0.0, 30.0, 0.0}) {
+      StepTimes times{.step_ms = 130, .backward_busy_ms = 100 + late_ms, .busy_ms = 100 + late_ms};
+      for (int bucket = 0; bucket < kBuckets; ++bucket)
+        times.buckets.push_back({.bucket = bucket, .ready_ms = bucket + (bucket >= kLate ? late_ms : 0)});
+      ranks.push_back(numbers_of(times));
+    }
+    slow_ranks.add(step, ranks);
+  }
+  ASSERT_EQ(slow_ranks.now().size(), 1U);
+  EXPECT_EQ(slow_ranks.now()[0].rank, 1);
+  EXPECT_EQ(slow_ranks.now()[0].where, "layers.30 to layers.28") << "of buckets 69 to 71";
+}
+
+TEST(RankNumbers, EveryBucketHasOnePlace) {
+  for (const size_t num : {1, 2, 31, 32, 33, 64, 65, 1000}) {
+    size_t next = 0;
+    for (size_t place = 0; place < std::min(num, kNumReadyTimes); ++place) {
+      const BucketRange range = buckets_of_place(place, num);
+      EXPECT_EQ(range.first, next) << num;
+      EXPECT_LE(range.first, range.last) << num;
+      next = range.last + 1;
+    }
+    EXPECT_EQ(next, num);
+    StepTimes times;
+    for (size_t bucket = 0; bucket < num; ++bucket)
+      times.buckets.push_back({.bucket = static_cast<int32_t>(bucket), .ready_ms = 1.0 + static_cast<double>(bucket)});
+    const RankNumbers told = numbers_of(times);
+    for (size_t place = 0; place < std::min(num, kNumReadyTimes); ++place)
+      EXPECT_EQ(told.ready_ms[place], 1.0 + static_cast<double>(buckets_of_place(place, num).last)) << num;
+  }
+}
+
 TEST(RankNumbers, ComeOutAsTheyWentIn) {
   StepTimes times{.step_ms = 1,
                   .data_ms = 2,
                   .exposed_comm_ms = 3,
                   .busy_ms = 4,
-                  .buckets = {{.bucket = 5, .ready_ms = 6}, {.bucket = 4000}}};
+                  .buckets = {{.bucket = 5, .ready_ms = 6}, {.bucket = -3}}};
   RankNumbers numbers = numbers_of(times);
   numbers.gpu_percent = 7;
   std::array<double, kNumRankNumbers> packed = {};
