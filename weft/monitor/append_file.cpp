@@ -1,7 +1,7 @@
 #include "weft/monitor/append_file.h"
 
 #include "weft/base/error.h"
-#include "weft/base/log.h"
+#include "weft/monitor/write_trouble.h"
 
 namespace weft {
 
@@ -11,10 +11,7 @@ bool AppendFile::put(std::string_view bytes) {
     must_trim_ = true;
     file_->write_at(offset_, bytes_of(bytes));
   } catch (const Error& error) {
-    if (!has_warned_)
-      log_warn("cannot write ", file_->path(), ": ", error.text().what,
-               ". Its rows are left out until it can be; training goes on.");
-    has_warned_ = true;
+    tell_write_trouble(file_->path(), error);
     return false;
   }
   must_trim_ = false;

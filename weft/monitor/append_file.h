@@ -6,7 +6,7 @@
 // What a failed write left behind is cut off before the next one, so that a reader meets whole pieces only (and, while a
 // disk is full, at most one torn one at the end). Nothing is buffered: readers see a piece when put() returns.
 //
-// Threads: one owner. Failure: none; the first write that fails is warned of, later ones are silent.
+// Threads: one owner. Failure: none; that a write failed is said once a run (write_trouble.h).
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,6 @@ class AppendFile {
   std::unique_ptr<File> file_;
   uint64_t offset_;
   bool must_trim_ = false;  // a write that failed may have left bytes behind it
-  bool has_warned_ = false;
 };
 
 }  // namespace weft

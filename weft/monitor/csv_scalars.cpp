@@ -10,6 +10,7 @@
 #include "weft/base/text.h"
 #include "weft/monitor/line_reader.h"
 #include "weft/monitor/terminal.h"
+#include "weft/monitor/write_trouble.h"
 
 namespace weft {
 namespace {
@@ -98,6 +99,8 @@ CsvScalars::TagFile& CsvScalars::file_of(const std::string& tag, int64_t first_x
   TagFile file;
   try {
     file = open(tag, first_x);
+  } catch (const IoError& error) {
+    tell_write_trouble(cat(folder_, "/", file_name(tag)), error);
   } catch (const Error& error) {
     const ErrorText& text = error.text();
     log_warn(text.title, ": ", text.what, " (", text.where, "). Its rows are left out; training goes on. ", text.fix);

@@ -7,8 +7,8 @@
 // As there, a run adds to the files it finds, below a header of its own. A resumed run goes on where the last one is: rows
 // that will be made again are cut off, and so is one that a crash left torn. A file that holds something else is left alone.
 //
-// Threads: one owner. Failure: the constructor throws IoError. After that nothing throws: a file that cannot be opened is
-// left out, with one warning; while the disk takes no rows they are left out, with one warning a file.
+// Threads: one owner. Failure: the constructor throws IoError. After that nothing throws: a file that holds something else is
+// left out, with a warning; while the disk takes no rows they are left out, which is said once a run (write_trouble.h).
 #pragma once
 
 #include <cstdint>

@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
+#include "tests/support/temp_dir.h"
 #include "weft/base/crash_env.h"
 #include "weft/base/error.h"
+#include "weft/base/text.h"
+#include "weft/monitor/write_trouble.h"
 
 namespace weft {
 namespace {
@@ -104,6 +109,22 @@ TEST_F(CsvFiles, AFullDiskCostsRowsAndNothingElse) {
   EXPECT_EQ(env_.faults_fired(), 2);
   EXPECT_EQ(csv.num_left_out(), 2U);
   EXPECT_EQ(text(), "step,lr\n2,1\n4,1\n") << "with the header that did not fit at first";
+}
+
+// Thirty curves are thirty files.
+TEST_F(CsvFiles, AFullDiskIsSaidOnce) {
+  forget_write_trouble();
+  testing::internal::CaptureStderr();
+  CsvScalars csv(Env::posix(), test::TempDir().path().string() + "/gone", false);
+  std::filesystem::remove_all(csv.folder());
+  StepScalars all{.x = 1};
+  for (int i = 0; i < 30; ++i) all.values.push_back({.tag = cat("Train/", i), .value = 1});
+  csv.add(all);
+  AppendFile(Env::posix().open("/dev/full", OpenMode::kReadWrite), 0).put("another file\n");
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(csv.num_left_out(), 30U);
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+  EXPECT_NE(said.find("training goes on"), std::string::npos) << said;
 }
 
 TEST_F(CsvFiles, AFolderThatCannotBeMadeIsKnownAtOnce) {

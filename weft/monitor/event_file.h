@@ -11,7 +11,7 @@
 // file version "brain.Event:2". Wrong bytes make TensorBoard stop reading without a word, so tests hold it to its own reader.
 //
 // Threads: one owner. Failure: the constructor throws IoError. After that nothing throws: while the disk takes no events
-// they are left out, with one warning.
+// they are left out (write_trouble.h).
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 // cut off, and so is a row that a crash left torn. The caller decides which rank has one: rank 0, as a rule.
 //
 // Threads: one owner. Failure: the constructor throws IoError, and Error(kInput) for a file that holds something else,
-// which is left as it is. After that nothing throws: while the disk takes no rows they are left out, with one warning.
+// which is left as it is. After that nothing throws: while the disk takes no rows they are left out (write_trouble.h).
 #pragma once
 
 #include <cstdint>

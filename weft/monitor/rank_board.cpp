@@ -6,8 +6,8 @@
 
 #include "weft/base/clock.h"
 #include "weft/base/error.h"
-#include "weft/base/log.h"
 #include "weft/base/text.h"
+#include "weft/monitor/write_trouble.h"
 
 namespace weft {
 namespace {
@@ -84,8 +84,7 @@ void RankBoard::write() {
     write_file(env_, path_ + ".tmp", bytes_of(text()));
     env_.rename(path_ + ".tmp", path_);
   } catch (const Error& error) {
-    if (!has_warned_) log_warn("cannot write ", path_, ": ", error.text().what, ". Training goes on.");
-    has_warned_ = true;
+    tell_write_trouble(path_, error);
   }
   sums_.assign(sums_.size(), {});
   num_steps_ = 0;

@@ -6,7 +6,7 @@
 //
 // Times are means over the steps since it was last written. Readers see the old file or the new, whole.
 //
-// Threads: one owner. Failure: none; while the disk takes nothing there is one warning, and the run goes on.
+// Threads: one owner. Failure: none; that the disk takes nothing is said once a run (write_trouble.h).
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,6 @@ class RankBoard {
   std::vector<SlowRank> slow_;
   int64_t num_steps_ = 0, step_ = 0;
   int64_t written_ns_ = 0;
-  bool has_warned_ = false;
 };
 
 }  // namespace weft

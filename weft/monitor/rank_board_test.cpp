@@ -7,6 +7,7 @@
 #include "tests/support/temp_dir.h"
 #include "weft/monitor/machine_use.h"
 #include "weft/monitor/timeline.h"
+#include "weft/monitor/write_trouble.h"
 
 namespace weft {
 namespace {
@@ -39,6 +40,7 @@ TEST(RankBoard, HasMeansOfTimesAndTheLastLevels) {
 }
 
 TEST(RankBoard, AFolderThatIsGoneCostsNothingButAWarning) {
+  forget_write_trouble();
   testing::internal::CaptureStderr();
   RankBoard board(Env::posix(), "/no/such/folder/ranks.json", {});
   for (int64_t step = 1; step <= 3; ++step) {

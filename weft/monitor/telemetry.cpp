@@ -6,6 +6,7 @@
 #include "weft/base/log_copy.h"
 #include "weft/base/text.h"
 #include "weft/monitor/trace_merge.h"
+#include "weft/monitor/write_trouble.h"
 
 namespace weft {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 std::string trace_folder(const std::string& run_folder) { return run_folder + "/trace"; }
 
 std::unique_ptr<TraceWriter> open_trace(Env& env, const TelemetryOptions& o) {
+  forget_write_trouble();  // the first file of a run, or none
   if (!o.trace) return nullptr;
   env.make_folders(trace_folder(o.folder));
   const auto rank = static_cast<size_t>(o.rank);

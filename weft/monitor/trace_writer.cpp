@@ -8,6 +8,7 @@
 #include "weft/base/units.h"
 #include "weft/monitor/json_text.h"
 #include "weft/monitor/trace_lanes_impl.h"
+#include "weft/monitor/write_trouble.h"
 
 namespace weft {
 namespace {
@@ -159,15 +160,18 @@ void TraceWriter::flush() {
   try {
     file_->write_at(written_bytes_, bytes_of(buffer_));
   } catch (const Error& error) {
-    return break_off(error.text().what.empty() ? error.text().title : error.text().what);
+    tell_write_trouble(file_->path(), error);
+    return stop();
   }
   written_bytes_ += buffer_.size();
   buffer_.clear();
-  if (written_bytes_ >= options_.limit_bytes) break_off(cat("it has reached ", format_bytes(options_.limit_bytes)));
+  if (written_bytes_ < options_.limit_bytes) return;
+  log_warn("the trace ", file_->path(), " ends here: it has reached ", format_bytes(options_.limit_bytes),
+           ". Training goes on.");
+  stop();
 }
 
-void TraceWriter::break_off(std::string_view why) {
-  log_warn("the trace ", file_->path(), " ends here: ", why, ". Training goes on.");
+void TraceWriter::stop() {
   file_.reset();
   buffer_.clear();
   lanes_.clear();

@@ -10,7 +10,7 @@
 // process that is killed all but the last lines is there. Such a file lacks its closing bracket; viewers do not mind.
 //
 // Threads: one owner. Failure: the constructor throws IoError, so that a folder that cannot be written is known before
-// the first step. After that nothing throws: a disk that is full ends the trace with one warning, and so does the limit.
+// the first step. After that nothing throws: a disk that is full ends the trace (write_trouble.h), and so does the limit.
 #pragma once
 
 #include <map>
@@ -73,7 +73,7 @@ class TraceWriter {
   void begin_event(std::string_view kind, int64_t tid, std::string_view name);
   void end_event();
   void add_metadata(std::string_view name, int64_t tid, std::string_view args);
-  void break_off(std::string_view why);
+  void stop();
 
   std::unique_ptr<File> file_;
   const TraceOwner owner_;
