@@ -52,9 +52,11 @@ class FakeRun:
                "backward_ms": step_ms * 0.52, "optimizer_ms": step_ms * 0.12, "exposed_comm_ms": wait, "data_ms": step_ms * 0.01,
                "checkpoint_ms": saving, "other_ms": step_ms * 0.05, "skipped_steps": 0, "flops_per_s": 3.1e14, "mfu": 0.41 + 0.01 * noise(0, 1),
                "sent_bytes": 2.5e8, "rss_bytes": 3.1 * GIB + 2e6 * min(step, 300), "cpu_percent": 102.0, "unix_s": self.start_s + step * self.step_s,
-               "step_ms_min": step_ms * 0.97, "step_ms_mean": step_ms, "step_ms_max": step_ms * 1.1, "waits_ms_max": wait * 1.6}
+               "step_ms_min": step_ms * 0.99, "step_ms_mean": step_ms, "step_ms_max": step_ms * 1.01, "busy_ms_min": step_ms * 0.7,
+               "busy_ms_mean": step_ms * 0.8, "busy_ms_max": step_ms * 0.95, "waits_ms_max": wait * 1.6, "sent_reduce_bytes": 1.5e8,
+               "sent_gather_bytes": 1e8, "sent_loss_bytes": 400.0}
         if self.gpu:
-            row |= {"device_bytes": 41.0 * GIB, "device_reserved_bytes": 47.5 * GIB, "gpu_percent": 93 + noise(0, 1.5)}
+            row |= {"device_bytes": 41.0 * GIB, "device_reserved_bytes": 47.5 * GIB, "gpu_percent": 93 + noise(0, 1.5), "device_fragmentation": 1 - 41.0 / 47.5}
         return row | changes
 
     def add_rows(self, count: int, **changes) -> None:

@@ -37,7 +37,9 @@ def metrics_rows(steps: int, ranks: int, random_: random.Random) -> list[dict]:
                      "exposed_comm_ms": waits, "checkpoint_ms": save, "flops_per_s": 3.1e14, "mfu": 0.41 * 200 / step_ms, "sent_bytes": 65_000_000,
                      "rss_bytes": 9_000_000_000, "device_bytes": 52_000_000_000, "device_reserved_bytes": 61_000_000_000, "cpu_percent": 130.0,
                      "gpu_percent": min(99.0, 91 + random_.gauss(0, 2)), "unix_s": seconds, "step_ms_min": step_ms - 2, "step_ms_mean": step_ms,
-                     "step_ms_max": step_ms + 9, "waits_ms_max": waits + 3})
+                     "step_ms_max": step_ms + 1, "busy_ms_min": step_ms - waits - 9, "busy_ms_mean": step_ms - waits,
+                     "busy_ms_max": step_ms - 2, "waits_ms_max": waits + 3, "device_fragmentation": 0.12,
+                     "sent_reduce_bytes": 4e7, "sent_gather_bytes": 2.5e7, "sent_loss_bytes": 400.0})
     return rows
 
 

@@ -45,11 +45,11 @@ const showFigures = () => {
   if ('loss' in l) boxes.push(figure('Loss', known(l.loss) ? loss(l.loss) : 'NaN', known(l.lr) ? `learning rate ${Number(l.lr.toPrecision(3))}` : ''));
   if (known(l.tokens_per_s)) boxes.push(figure('Tokens per second', count(l.tokens_per_s), known(l.samples_per_s) ? `${count(l.samples_per_s)} samples/s` : ''));
   else if (known(l.samples_per_s)) boxes.push(figure('Samples per second', count(l.samples_per_s)));
-  if (known(l.step_ms)) boxes.push(figure('Step time', ms(l.step_ms), known(l.step_ms_max) ? `slowest rank busy ${ms(l.step_ms_max)}` : ''));
+  if (known(l.step_ms)) boxes.push(figure('Step time', ms(l.step_ms), known(l.busy_ms_max) ? `busiest rank ${ms(l.busy_ms_max)}` : ''));
   if (known(l.mfu)) boxes.push(figure('Of peak (MFU)', percent(l.mfu), known(l.flops_per_s) ? `${count(l.flops_per_s).replace('B', 'G').replace(/([A-Z]?)$/, ' $1')}FLOP/s` : ''));
   else if (known(l.grad_norm)) boxes.push(figure('Gradient norm', loss(l.grad_norm)));
   const memory = known(l.device_bytes) && l.device_bytes > 0 ? l.device_bytes : l.rss_bytes;
-  if (known(memory)) boxes.push(figure('Memory', bytes(memory), 'of rank 0'));
+  if (known(memory)) boxes.push(figure('Memory', bytes(memory), known(l.device_fragmentation) ? `of rank 0; ${percent(l.device_fragmentation)} of what it holds is unused` : 'of rank 0'));
   $('figures').replaceChildren(...boxes);
   $('figures').hidden = state.step === null;
 };
@@ -72,7 +72,7 @@ const showWarnings = () => {
   const missing = state.ranks.filter(r => r.health === 'silent').length;
   if (missing && state.status === 'running') words.push(`${missing} of ${state.world} ranks ${missing === 1 ? 'is' : 'are'} silent.`);
   if (state.num_bad_losses) words.push(`Steps whose loss was not a finite number: ${whole(state.num_bad_losses)}.`);
-  if (known(state.latest.skipped_steps) && state.latest.skipped_steps > 0) words.push(`Steps skipped by the loss scaler: ${whole(state.latest.skipped_steps)}.`);
+  if (known(state.latest.skipped_steps) && state.latest.skipped_steps > 0) words.push(`Steps skipped, for gradients that were not finite: ${whole(state.latest.skipped_steps)}.`);
   words.push(...state.notes);
   $('warnings').hidden = !words.length;
   $('warning-list').replaceChildren(...words.map(w => el('li', w)));

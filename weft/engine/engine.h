@@ -65,6 +65,7 @@ struct EngineTuning {
 
 struct EngineTotals {
   int64_t num_collectives = 0, sent_bytes = 0;
+  int64_t gathered_bytes = 0;  // of those: parameters; the rest are gradients
   double exposed_comm_s = 0;
   int64_t peak_gathered_elements =
       0;  // stage 3: parameters that were whole at one time, those that always are left out

@@ -32,7 +32,13 @@ std::string text_of(double seconds) { return cat(std::llround(seconds * 1e6), " 
 void add_to(ReduceTotals& sum, const ReduceTotals& more) {
   sum.num_collectives += more.num_collectives;
   sum.sent_bytes += more.sent_bytes;
+  sum.gathered_bytes += more.gathered_bytes;
   sum.exposed_s += more.exposed_s;
+}
+
+ReduceTotals of_parameters(ReduceTotals totals) {
+  totals.gathered_bytes = totals.sent_bytes;
+  return totals;
 }
 
 NamedTensors copy_of(NamedTensors tensors) {
@@ -247,8 +253,8 @@ void Training::make_buckets() {
   std::vector<at::Tensor> parameters;
   for (const auto& [name, tensor] : model_.parameters) parameters.push_back(tensor);
   if (reducer_) add_to(replaced_, reducer_->totals());
-  if (gathering_) add_to(replaced_, gathering_->totals());
-  if (residents_) add_to(replaced_, residents_->totals());
+  if (gathering_) add_to(replaced_, of_parameters(gathering_->totals()));
+  if (residents_) add_to(replaced_, of_parameters(residents_->totals()));
   const auto before = std::exchange(
       buckets_, std::make_unique<memory::FlatBuckets>(*plan_, std::move(parameters), memory));  // until all are copied
   fill_buckets();
@@ -532,10 +538,11 @@ void Training::zero_grad() {
 EngineTotals Training::totals() const {
   ReduceTotals all = replaced_;
   add_to(all, reducer_->totals());
-  add_to(all, gathering_->totals());
-  if (residents_) add_to(all, residents_->totals());
+  add_to(all, of_parameters(gathering_->totals()));
+  if (residents_) add_to(all, of_parameters(residents_->totals()));
   return {.num_collectives = all.num_collectives,
           .sent_bytes = all.sent_bytes,
+          .gathered_bytes = all.gathered_bytes,
           .exposed_comm_s = all.exposed_s,
           .peak_gathered_elements = residents_ ? residents_->peak_elements() : 0};
 }

@@ -48,7 +48,22 @@ constexpr Column kColumns[] = {{"samples", &StepMetrics::samples},
                                {"waits_ms_max", &StepMetrics::waits_ms_max},
                                {"forward_busy_ms", &StepMetrics::forward_busy_ms},
                                {"backward_busy_ms", &StepMetrics::backward_busy_ms},
-                               {"optimizer_busy_ms", &StepMetrics::optimizer_busy_ms}};
+                               {"optimizer_busy_ms", &StepMetrics::optimizer_busy_ms},
+                               {"busy_ms_min", &StepMetrics::busy_ms_min},
+                               {"busy_ms_mean", &StepMetrics::busy_ms_mean},
+                               {"busy_ms_max", &StepMetrics::busy_ms_max},
+                               {"waits_ms_min", &StepMetrics::waits_ms_min},
+                               {"waits_ms_mean", &StepMetrics::waits_ms_mean},
+                               {"rss_bytes_min", &StepMetrics::rss_bytes_min},
+                               {"rss_bytes_mean", &StepMetrics::rss_bytes_mean},
+                               {"rss_bytes_max", &StepMetrics::rss_bytes_max},
+                               {"device_bytes_min", &StepMetrics::device_bytes_min},
+                               {"device_bytes_mean", &StepMetrics::device_bytes_mean},
+                               {"device_bytes_max", &StepMetrics::device_bytes_max},
+                               {"device_fragmentation", &StepMetrics::device_fragmentation},
+                               {"sent_reduce_bytes", &StepMetrics::sent_reduce_bytes},
+                               {"sent_gather_bytes", &StepMetrics::sent_gather_bytes},
+                               {"sent_loss_bytes", &StepMetrics::sent_loss_bytes}};
 
 std::string csv_header() {
   std::string out = "step";

@@ -32,12 +32,19 @@ struct StepMetrics {
   std::optional<double> skipped_steps = {};  // so far
   std::optional<double> flops_per_s = {};    // over all ranks
   std::optional<double> mfu = {};            // of the machine's peak, 0 to 1
-  std::optional<double> sent_bytes = {};     // by this rank in this step
+  std::optional<double> sent_bytes = {};     // by this rank in this step: gradients and parameters
+  // What that was for; loss: with the numbers that ranks tell each other of a step.
+  std::optional<double> sent_reduce_bytes = {}, sent_gather_bytes = {}, sent_loss_bytes = {};
   std::optional<double> rss_bytes = {}, device_bytes = {}, device_reserved_bytes = {};
+  std::optional<double> device_fragmentation = {};  // the part of what is reserved that is not allocated, 0 to 1
   std::optional<double> cpu_percent = {}, gpu_percent = {};  // 100: one core, or the device, all the time
   std::optional<double> unix_s = {};                         // when the step ended
-  std::optional<double> step_ms_min = {}, step_ms_mean = {}, step_ms_max = {};  // over ranks
-  std::optional<double> waits_ms_max = {};  // exposed_comm_ms of the rank that has most
+  // Over ranks; busy: the step without waits for communication.
+  std::optional<double> step_ms_min = {}, step_ms_mean = {}, step_ms_max = {};
+  std::optional<double> busy_ms_min = {}, busy_ms_mean = {}, busy_ms_max = {};
+  std::optional<double> waits_ms_min = {}, waits_ms_mean = {}, waits_ms_max = {};  // exposed_comm_ms
+  std::optional<double> rss_bytes_min = {}, rss_bytes_mean = {}, rss_bytes_max = {};
+  std::optional<double> device_bytes_min = {}, device_bytes_mean = {}, device_bytes_max = {};
   // The same without the waits inside.
   std::optional<double> forward_busy_ms = {}, backward_busy_ms = {}, optimizer_busy_ms = {};
 };

@@ -17,7 +17,11 @@ constexpr char kHeader[] =
     "step,samples,loss,lr,grad_norm,loss_scale,samples_per_s,tokens_per_s,step_ms,forward_ms,backward_ms,optimizer_ms,"
     "exposed_comm_ms,data_ms,checkpoint_ms,other_ms,skipped_steps,flops_per_s,mfu,sent_bytes,rss_bytes,device_bytes,"
     "device_reserved_bytes,cpu_percent,gpu_percent,unix_s,step_ms_min,step_ms_mean,step_ms_max,waits_ms_max,"
-    "forward_busy_ms,backward_busy_ms,optimizer_busy_ms\n";
+    "forward_busy_ms,backward_busy_ms,optimizer_busy_ms,busy_ms_min,busy_ms_mean,busy_ms_max,waits_ms_min,waits_ms_"
+    "mean,"
+    "rss_bytes_min,rss_bytes_mean,rss_bytes_max,device_bytes_min,device_bytes_mean,device_bytes_max,device_"
+    "fragmentation,"
+    "sent_reduce_bytes,sent_gather_bytes,sent_loss_bytes\n";
 
 class Metrics : public testing::TestWithParam<MetricsFormat> {
  protected:
@@ -139,7 +143,7 @@ TEST(MetricsRows, HoldEveryValueExactly) {
                             .exposed_comm_ms = std::nan("")};
   MetricsFile(env, "csv", MetricsFormat::kCsv, 0).add(metrics);
   EXPECT_EQ(read_file(env, "csv", 1 << 20),
-            std::string(kHeader) + "7,3584,0.1,1e-05,inf,,12.5,,,,,,nan" + std::string(20, ',') + "\n");
+            std::string(kHeader) + "7,3584,0.1,1e-05,inf,,12.5,,,,,,nan" + std::string(35, ',') + "\n");
   MetricsFile(env, "jsonl", MetricsFormat::kJsonLines, 0).add(metrics);
   const auto row = nlohmann::json::parse(read_file(env, "jsonl", 1 << 20));
   EXPECT_EQ(row["loss"], 0.1);

@@ -99,6 +99,13 @@ std::string speed_card(const RunFiles& run, const RunSummary& summary) {
     facts.add({"samples per second", "样本/秒"}, significant_text(summary.samples_per_s, 4), "median");
   if (run.result && run.result->bytes_sent > 0)
     facts.add({"sent by rank 0", "rank 0 发送"}, bytes_text(run.result->bytes_sent));
+  const auto sent = [&](const Words& what, double RunRow::* column) {
+    const double bytes = mean_of(timed_values(run, column));
+    if (bytes > 0) facts.add(what, bytes_text(bytes));
+  };
+  sent({"of gradients, a step", "其中梯度，每步"}, &RunRow::sent_reduce_bytes);
+  sent({"of parameters, a step", "其中参数，每步"}, &RunRow::sent_gather_bytes);
+  sent({"of losses and times, a step", "其中损失与计时，每步"}, &RunRow::sent_loss_bytes);
   return facts.html({"Speed", "速度"});
 }
 

@@ -46,6 +46,7 @@ RankRow rank_from(const Json& it) {
           .busy_ms = number_of(it, "busy_ms"),
           .rss_bytes = number_of(it, "rss_bytes"),
           .device_bytes = number_of(it, "device_bytes"),
+          .device_reserved_bytes = number_of(it, "device_reserved_bytes"),
           .cpu_percent = number_of(it, "cpu_percent"),
           .gpu_percent = number_of(it, "gpu_percent")};
 }

@@ -49,8 +49,10 @@ constexpr Column kColumns[] = {{"lr", &RunRow::lr},
                                {"device_bytes", &RunRow::device_bytes},
                                {"device_reserved_bytes", &RunRow::device_reserved_bytes},
                                {"unix_s", &RunRow::unix_s},
-                               {"step_ms_min", &RunRow::step_ms_min},
-                               {"step_ms_max", &RunRow::step_ms_max}};
+                               {"device_fragmentation", &RunRow::device_fragmentation},
+                               {"sent_reduce_bytes", &RunRow::sent_reduce_bytes},
+                               {"sent_gather_bytes", &RunRow::sent_gather_bytes},
+                               {"sent_loss_bytes", &RunRow::sent_loss_bytes}};
 
 std::optional<RunRow> row_of(const std::string& line) {
   const Json json = Json::parse(line, nullptr, false);

@@ -35,7 +35,8 @@ struct RunRow {
   double optimizer_ms = kUnknown, exposed_comm_ms = kUnknown, checkpoint_ms = kUnknown, other_ms = kUnknown;
   double mfu = kUnknown, cpu_percent = kUnknown, gpu_percent = kUnknown;
   double rss_bytes = kUnknown, device_bytes = kUnknown, device_reserved_bytes = kUnknown;
-  double unix_s = kUnknown, step_ms_min = kUnknown, step_ms_max = kUnknown;
+  double device_fragmentation = kUnknown, unix_s = kUnknown;
+  double sent_reduce_bytes = kUnknown, sent_gather_bytes = kUnknown, sent_loss_bytes = kUnknown;
 };
 
 // Of result.json; what is absent there is NaN, 0 or empty here.
@@ -58,7 +59,8 @@ struct RankRow {
   std::string host = {};
   double step_ms = kUnknown, data_ms = kUnknown, forward_ms = kUnknown, backward_ms = kUnknown;
   double optimizer_ms = kUnknown, exposed_comm_ms = kUnknown, checkpoint_ms = kUnknown, busy_ms = kUnknown;
-  double rss_bytes = kUnknown, device_bytes = kUnknown, cpu_percent = kUnknown, gpu_percent = kUnknown;
+  double rss_bytes = kUnknown, device_bytes = kUnknown, device_reserved_bytes = kUnknown;
+  double cpu_percent = kUnknown, gpu_percent = kUnknown;
 };
 
 // Of ranks.json: the last window of steps.

@@ -81,6 +81,17 @@ double host_bytes(const RunFiles& run, const RunSummary& summary) {
   return most > 0 ? most : summary.peak_bytes;
 }
 
+// What is held from the driver, as the live page judges it: memory that no tensor uses is not there for others. Of the
+// fullest that is known.
+double device_bytes(const RunFiles& run, const RunSummary& summary) {
+  double most = summary.peak_bytes;
+  const auto grow = [&](double bytes) { most = bytes > 0 && !(bytes <= most) ? bytes : most; };
+  for (const RunRow& row : run.rows) grow(row.device_reserved_bytes);
+  if (!run.ranks) return most;
+  for (const RankRow& rank : run.ranks->ranks) grow(rank.device_reserved_bytes);
+  return most;
+}
+
 TargetRow memory(const RunFiles& run, const RunSummary& summary) {
   TargetRow row{.key = "memory",
                 .name = {"Memory", "内存"},
@@ -88,7 +99,7 @@ TargetRow memory(const RunFiles& run, const RunSummary& summary) {
                 .shown = kNotKnown,
                 .how = {"no peak was recorded", "没有记录峰值"}};
   const bool on_device = summary.peak_is_on_device;
-  const double used = on_device ? summary.peak_bytes : host_bytes(run, summary);
+  const double used = on_device ? device_bytes(run, summary) : host_bytes(run, summary);
   if (!is_drawable(used) || used <= 0) return row;
   const std::string bytes = format_bytes(static_cast<uint64_t>(std::min(used, 1e18)));
   const double size = !run.result ? kUnknown
@@ -137,12 +148,25 @@ TargetRow flops(const RunSummary& summary) {
           .mark = TargetMark::kNone};
 }
 
+TargetRow fragmentation(double share) {
+  return {.key = "fragmentation",
+          .name = {"Fragmentation", "显存碎片"},
+          .target = {"no target", "无目标"},
+          .value = share,
+          .shown = same(percent(share)),
+          .how = {"of the device memory that is held, the part that no tensor uses; mean over the steps",
+                  "已占用显存中未被张量使用的部分，各步平均"},
+          .mark = TargetMark::kNone};
+}
+
 }  // namespace
 
 std::vector<TargetRow> targets_of(const RunFiles& run, const RunSummary& summary) {
   std::vector<TargetRow> out = {utilisation(run, summary), communication(summary), memory(run, summary),
                                 throughput(run, summary)};
   if (is_drawable(summary.mfu)) out.push_back(flops(summary));
+  const double unused = mean_of(timed_values(run, &RunRow::device_fragmentation));
+  if (is_drawable(unused)) out.push_back(fragmentation(unused));
   return out;
 }
 

@@ -37,16 +37,32 @@ void add_times(StepMetrics& metrics, const StepTimes& times) {
   metrics.optimizer_busy_ms = times.optimizer_busy_ms;
 }
 
+struct OverRanks {
+  double RankNumbers::* of;
+  std::optional<double> StepMetrics::*min, StepMetrics::*mean, StepMetrics::*max;
+};
+
+constexpr OverRanks kOverRanks[] = {
+    {&RankNumbers::step_ms, &StepMetrics::step_ms_min, &StepMetrics::step_ms_mean, &StepMetrics::step_ms_max},
+    {&RankNumbers::busy_ms, &StepMetrics::busy_ms_min, &StepMetrics::busy_ms_mean, &StepMetrics::busy_ms_max},
+    {&RankNumbers::exposed_comm_ms, &StepMetrics::waits_ms_min, &StepMetrics::waits_ms_mean,
+     &StepMetrics::waits_ms_max},
+    {&RankNumbers::rss_bytes, &StepMetrics::rss_bytes_min, &StepMetrics::rss_bytes_mean, &StepMetrics::rss_bytes_max},
+    {&RankNumbers::device_bytes, &StepMetrics::device_bytes_min, &StepMetrics::device_bytes_mean,
+     &StepMetrics::device_bytes_max}};
+
 void add_ranks(StepMetrics& metrics, std::span<const RankNumbers> ranks) {
   if (ranks.empty()) return;
-  double sum_ms = 0;
-  for (const RankNumbers& one : ranks) {
-    sum_ms += one.busy_ms;
-    metrics.step_ms_min = std::min(metrics.step_ms_min.value_or(one.busy_ms), one.busy_ms);
-    metrics.step_ms_max = std::max(metrics.step_ms_max.value_or(one.busy_ms), one.busy_ms);
-    metrics.waits_ms_max = std::max(metrics.waits_ms_max.value_or(0), one.exposed_comm_ms);
+  for (const OverRanks& row : kOverRanks) {
+    const auto [least, most] = std::ranges::minmax_element(ranks, {}, row.of);
+    double sum = 0;
+    for (const RankNumbers& one : ranks) sum += one.*row.of;
+    const bool is_memory = row.of == &RankNumbers::rss_bytes || row.of == &RankNumbers::device_bytes;
+    if (is_memory && (*most).*row.of <= 0) continue;  // there is no device
+    metrics.*row.min = (*least).*row.of;
+    metrics.*row.max = (*most).*row.of;
+    metrics.*row.mean = sum / static_cast<double>(ranks.size());
   }
-  metrics.step_ms_mean = sum_ms / static_cast<double>(ranks.size());
 }
 
 }  // namespace

@@ -81,10 +81,22 @@ constexpr NumberRow kRunRows[] = {
     {"weft_samples_per_second", "gauge", "samples_per_s", 1, "Samples a second over all ranks."},
     {"weft_tokens_per_second", "gauge", "tokens_per_s", 1, "Tokens a second over all ranks."},
     {"weft_step_seconds", "gauge", "step_ms", 1e-3, "Time of the last step on rank 0."},
-    {"weft_step_slowest_rank_seconds", "gauge", "step_ms_max", 1e-3, "Time of the last step on the slowest rank."},
     {"weft_flops_per_second", "gauge", "flops_per_s", 1, "Floating-point operations a second over all ranks."},
     {"weft_mfu_ratio", "gauge", "mfu", 1, "Share of the peak that the model's operations reach."},
-    {"weft_step_sent_bytes", "gauge", "sent_bytes", 1, "Bytes that rank 0 sent in the last step."},
+    {"weft_step_sent_bytes", "gauge", "sent_bytes", 1,
+     "Bytes of gradients and parameters that rank 0 sent in the last step."},
+    {"weft_device_fragmentation_ratio", "gauge", "device_fragmentation", 1,
+     "Part of the device memory that rank 0 holds from the driver which no tensor uses."},
+};
+
+// Fields with _min, _mean and _max behind them.
+constexpr NumberRow kOverRankRows[] = {
+    {"weft_ranks_step_seconds", "gauge", "step_ms", 1e-3, "Time of the last step, over ranks."},
+    {"weft_ranks_busy_seconds", "gauge", "busy_ms", 1e-3,
+     "Time of the last step less its waits for communication, over ranks."},
+    {"weft_ranks_wait_seconds", "gauge", "waits_ms", 1e-3, "Waits for communication in the last step, over ranks."},
+    {"weft_ranks_resident_bytes", "gauge", "rss_bytes", 1, "Resident memory, over ranks."},
+    {"weft_ranks_device_bytes", "gauge", "device_bytes", 1, "Device memory allocated, over ranks."},
 };
 
 struct PartRow {
@@ -135,6 +147,16 @@ void add_run(std::string& out, const LiveState& state) {
   Family parts(out, "weft_step_part_seconds", "gauge",
                "Where the last step's time went on rank 0; waits lie inside the other parts.");
   for (const auto& [part, field] : kParts) parts.add(state.latest.get(field), 1e-3, Labels().add("part", part));
+  Family sent(out, "weft_step_operation_sent_bytes", "gauge",
+              "Bytes that rank 0 sent in the last step, by what for: gradients, parameters, losses and what ranks tell "
+              "of a step.");
+  for (const char* operation : {"reduce", "gather", "loss"})
+    sent.add(state.latest.get(cat("sent_", operation, "_bytes")), 1, Labels().add("operation", operation));
+  for (const auto& row : kOverRankRows) {
+    Family over(out, row.metric, row.type, row.help);
+    for (const char* what : {"min", "mean", "max"})
+      over.add(state.latest.get(cat(row.field, "_", what)), row.scale, Labels().add("over", what));
+  }
   Family targets(out, "weft_target_ratio", "gauge", "Utilisation, communication and memory as they are judged.");
   for (const auto& verdict : state.verdicts) targets.add(verdict.share, 1, Labels().add("what", verdict.id));
 }
@@ -145,6 +167,12 @@ void add_ranks(std::string& out, const LiveState& state) {
   for (const auto& row : kRankRows) {
     Family family(out, row.metric, row.type, row.help);
     for (const auto& rank : state.ranks) family.add(rank.numbers.get(row.field), row.scale, labels_of(rank));
+  }
+  Family unused(out, "weft_rank_device_fragmentation_ratio", "gauge",
+                "Part of the device memory held from the driver which no tensor uses.");
+  for (const auto& rank : state.ranks) {
+    const double held = rank.numbers.get("device_reserved_bytes").value_or(0);
+    if (held > 0) unused.add(1 - rank.numbers.get("device_bytes").value_or(held) / held, labels_of(rank));
   }
   Family parts(out, "weft_rank_part_seconds", "gauge", "Where a step's time goes, mean over the last steps.");
   for (const auto& rank : state.ranks)

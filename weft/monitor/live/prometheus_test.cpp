@@ -15,10 +15,18 @@ LiveState sample() {
   state.latest.set("step_ms", 250);
   state.latest.set("forward_ms", 100);
   state.latest.set("samples", 64);
+  state.latest.set("sent_reduce_bytes", 4096);
+  state.latest.set("sent_loss_bytes", 400);
+  state.latest.set("step_ms_max", 260);
+  state.latest.set("busy_ms_min", 180);
+  state.latest.set("busy_ms_max", 240);
+  state.latest.set("device_fragmentation", 0.25);
   state.world = 2;
   RankState rank{.rank = 1, .host = "a\"b", .health = RankHealth::kSlow, .why = ""};
   rank.numbers.set("step_ms", 200);
   rank.numbers.set("gpu_percent", 50);
+  rank.numbers.set("device_bytes", 60);
+  rank.numbers.set("device_reserved_bytes", 80);
   state.ranks = {rank};
   state.slow = {{.rank = 1, .phase = "backward", .where = "blocks.3", .percent = 12.5}};
   return state;
@@ -37,6 +45,18 @@ TEST(Prometheus, ValuesAreInBaseUnits) {
   EXPECT_TRUE(has_line(text, "weft_running 1"));
   EXPECT_TRUE(has_line(text, "weft_stalled 0"));
   EXPECT_TRUE(has_line(text, "weft_rank_slow_ratio{rank=\"1\",phase=\"backward\",where=\"blocks.3\"} 0.125"));
+}
+
+TEST(Prometheus, WhatWasSentByOperationAndWhatRanksDiffer) {
+  const std::string text = prometheus_text(sample());
+  EXPECT_TRUE(has_line(text, "weft_step_operation_sent_bytes{operation=\"reduce\"} 4096")) << text;
+  EXPECT_TRUE(has_line(text, "weft_step_operation_sent_bytes{operation=\"loss\"} 400"));
+  EXPECT_EQ(text.find("operation=\"gather\""), std::string::npos) << "not recorded";
+  EXPECT_TRUE(has_line(text, "weft_ranks_step_seconds{over=\"max\"} 0.26"));
+  EXPECT_TRUE(has_line(text, "weft_ranks_busy_seconds{over=\"min\"} 0.18"));
+  EXPECT_TRUE(has_line(text, "weft_ranks_busy_seconds{over=\"max\"} 0.24"));
+  EXPECT_TRUE(has_line(text, "weft_device_fragmentation_ratio 0.25"));
+  EXPECT_TRUE(has_line(text, R"(weft_rank_device_fragmentation_ratio{rank="1",host="a\"b"} 0.25)"));
 }
 
 TEST(Prometheus, LabelsAreEscapedAndALossThatIsNoNumberIsNaN) {

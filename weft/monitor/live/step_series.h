@@ -15,7 +15,7 @@
 namespace weft {
 
 // The columns of metrics.jsonl that are kept as curves; names as in the file.
-inline constexpr std::array<std::string_view, 21> kSeriesColumns = {
+inline constexpr std::array<std::string_view, 22> kSeriesColumns = {
     "loss",
     "grad_norm",
     "lr",
@@ -34,9 +34,10 @@ inline constexpr std::array<std::string_view, 21> kSeriesColumns = {
     "device_bytes",
     "gpu_percent",
     "cpu_percent",
-    "step_ms_min",
-    "step_ms_max",
+    "busy_ms_min",
+    "busy_ms_max",
     "device_reserved_bytes",
+    "device_fragmentation",
 };
 // Its place in kSeriesColumns, or their number where the name is not one of them.
 constexpr size_t series_column(std::string_view name) {
