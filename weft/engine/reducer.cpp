@@ -50,6 +50,7 @@ Reducer::Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, 
       settings_(settings),
       num_arrivals_(once_each(std::move(num_arrivals), buckets.layout().homes.size())),
       times_(buckets.gradients(0).device(), num_arrivals_.size()),
+      ready_ns_(static_cast<size_t>(buckets.size()), 0),
       flights_(static_cast<size_t>(buckets.size())),
       in_buffer_(static_cast<size_t>(buckets.num_buffers()), -1),
       has_sum_(static_cast<size_t>(buckets.size()), false) {
@@ -116,7 +117,7 @@ void Reducer::note(int parameter) {
   auto& to_come = still_to_come_[static_cast<size_t>(parameter)];
   if (to_come == 0) return;  // more often than before, and in time
   --to_come;
-  --missing_[static_cast<size_t>(bucket)];
+  if (--missing_[static_cast<size_t>(bucket)] == 0) ready_ns_[static_cast<size_t>(bucket)] = now_ns();
   if (how_.reduce && how_.at_once) start_full_buckets();
 }
 
@@ -142,7 +143,10 @@ void Reducer::end_backward() {
   std::ranges::stable_sort(log_.order, {}, [&](int parameter) { return log_.last_s[static_cast<size_t>(parameter)]; });
   in_backward_ = false;
   if (!how_.reduce) return;
-  while (next_ < buckets_.size()) start(next_++);
+  while (next_ < buckets_.size()) {
+    if (missing_[static_cast<size_t>(next_)] > 0) ready_ns_[static_cast<size_t>(next_)] = now_ns();
+    start(next_++);
+  }
 }
 
 void Reducer::reduce_held() {
@@ -187,6 +191,7 @@ void Reducer::start(int bucket) {
 void Reducer::send(int bucket, const at::Tensor& data) {
   auto& flight = flights_[static_cast<size_t>(bucket)];
   const comm::Collective call = collective(bucket, data);
+  flight.ready_ns = ready_ns_[static_cast<size_t>(bucket)];
   flight.started_ns = now_ns();
   const int64_t once_around = static_cast<int64_t>(call.input.nbytes()) / group_.world() * (group_.world() - 1);
   comm::Group& lane = *lanes_[static_cast<size_t>(bucket) % lanes_.size()];
@@ -265,6 +270,11 @@ void Reducer::record(int bucket, const Flight& flight) const {
   const int64_t finished_ns = flight.work.finished_ns();
   const at::Tensor& narrow = int8_ ? int8_->packed(bucket) : flight.wire;
   const at::Tensor& sent = narrow.defined() ? narrow : buckets_.gradients(bucket);
+  record_span({.name = "ready",
+               .category = SpanCategory::kBucket,
+               .bucket = bucket,
+               .start_ns = flight.ready_ns,
+               .end_ns = flight.started_ns});
   record_span({.name = "reduce",
                .category = SpanCategory::kReduce,
                .bucket = bucket,

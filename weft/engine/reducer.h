@@ -102,7 +102,7 @@ class Reducer {
     comm::Work work;
     at::Tensor wire;      // what travels; undefined: the bucket itself
     bool direct = false;  // the collective writes the sum itself
-    int64_t started_ns = 0;
+    int64_t ready_ns = 0, started_ns = 0;
   };
 
   void count_per_bucket();
@@ -133,6 +133,7 @@ class Reducer {
   std::vector<int> per_bucket_;     // arrivals of a whole backward
   std::vector<int> missing_;        // by bucket: arrivals that are still to come
   int next_ = 0;                    // the first bucket that has not gone
+  std::vector<int64_t> ready_ns_;   // by bucket: when its last gradient came
   std::vector<Flight> flights_;     // by bucket
   // What travels, where it is of another type than the gradients: buffers that are made once, of which buckets use one in turn.
   struct Wire {

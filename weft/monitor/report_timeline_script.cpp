@@ -11,7 +11,7 @@ const std::string_view kTimelineScript = R"js(
   const data = JSON.parse(part.querySelector('.data').textContent);
   const canvas = part.querySelector('canvas.spans'), ruler = part.querySelector('canvas.ruler'), output = part.querySelector('output');
   const stepSelect = part.querySelector('.steps'), rankSelect = part.querySelector('.which');
-  const colours = { forward: '--p1', backward: '--p2', optimizer: '--p4', reduce: '--p5', gather: '--p0', exposed_wait: '--p3',
+  const colours = { forward: '--p1', backward: '--p2', optimizer: '--p4', bucket: '--p6', reduce: '--p5', gather: '--p0', exposed_wait: '--p3',
     data: '--soft', disk: '--second', step: '--hair', other: '--p6' };
   const NAME = 3, CATEGORY = 4;
   const lanesOf = new Map();

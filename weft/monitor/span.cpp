@@ -47,7 +47,7 @@ struct Registry {
   std::mutex mutex;
   std::vector<std::shared_ptr<SpanRing>> rings;
   std::atomic<uint64_t> num_lost = 0;  // events that found no ring
-  std::vector<std::string> tracks = {"compute", "reduce", "gather", "exposed wait", "data", "disk"};
+  std::vector<std::string> tracks = {"compute", "bucket", "reduce", "gather", "exposed wait", "data", "disk"};
   std::unordered_set<std::string> names;
 };
 
@@ -88,14 +88,16 @@ constexpr size_t kMaxTracks = 1000;
 }  // namespace
 
 std::string_view name_of(SpanCategory category) {
-  constexpr std::string_view kNames[kNumSpanCategories] = {"step",   "forward",      "backward", "optimizer", "reduce",
-                                                           "gather", "exposed_wait", "data",     "disk",      "other"};
+  constexpr std::string_view kNames[kNumSpanCategories] = {"step",   "forward", "backward", "optimizer",
+                                                           "bucket", "reduce",  "gather",   "exposed_wait",
+                                                           "data",   "disk",    "other"};
   const auto index = static_cast<size_t>(category);
   return index < std::size(kNames) ? kNames[index] : "other";
 }
 
 Track track_of(SpanCategory category) {
   switch (category) {
+    case SpanCategory::kBucket: return Track::kBucket;
     case SpanCategory::kReduce: return Track::kReduce;
     case SpanCategory::kGather: return Track::kGather;
     case SpanCategory::kExposedWait: return Track::kExposedWait;

@@ -39,6 +39,7 @@ enum class SpanCategory : uint8_t {
   kForward,
   kBackward,
   kOptimizer,
+  kBucket,       // a bucket that is full, from its last gradient to its sending
   kReduce,       // a bucket's gradients, from the first byte asked for to the last one there
   kGather,       // parameters made resident
   kExposedWait,  // the training thread stands still until communication is done
@@ -46,13 +47,22 @@ enum class SpanCategory : uint8_t {
   kDisk,
   kOther,
 };
-inline constexpr int kNumSpanCategories = 10;
+inline constexpr int kNumSpanCategories = 11;
 
 // "forward", "exposed_wait".
 std::string_view name_of(SpanCategory category);
 
 // A row of the timeline.
-enum class Track : uint16_t { kCompute, kReduce, kGather, kExposedWait, kData, kDisk, kOfCategory = UINT16_MAX };
+enum class Track : uint16_t {
+  kCompute,
+  kBucket,
+  kReduce,
+  kGather,
+  kExposedWait,
+  kData,
+  kDisk,
+  kOfCategory = UINT16_MAX
+};
 Track track_of(SpanCategory category);
 // A row of one's own, made at the first call with this name. At most 1,000; later names share the last row.
 Track track_named(std::string_view name);

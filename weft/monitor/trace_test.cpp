@@ -151,6 +151,48 @@ TEST(TraceWriter, AnyHeapOfSpansNests) {
   expect_nested(trace);
 }
 
+struct Arrow {
+  int64_t from_tid, from_ns, to_tid, to_ns;
+  bool operator==(const Arrow&) const = default;
+};
+
+std::vector<Arrow> arrows_of(const json& trace) {
+  std::map<int64_t, Arrow> by_id;
+  for (const json& end : of_kind(trace, "s")) by_id[end["id"]] = {end["tid"], ns(end["ts"]), 0, 0};
+  for (const json& end : of_kind(trace, "f")) {
+    by_id[end["id"]].to_tid = end["tid"];
+    by_id[end["id"]].to_ns = ns(end["ts"]);
+  }
+  std::vector<Arrow> out;
+  for (const auto& [id, arrow] : by_id) out.push_back(arrow);
+  return out;
+}
+
+// Bucket 0 is full before bucket 1; then one update of both, as with clipping, and another where each has its own.
+TEST(TraceWriter, ArrowsFollowABucketFromItsGradientToItsUpdate) {
+  for (const bool has_own_updates : {false, true}) {
+    CrashEnv env;
+    std::vector<SpanEvent> events = {
+        span("ready", SpanCategory::kBucket, 20, 25), span("ready", SpanCategory::kBucket, 30, 36),
+        span("reduce", SpanCategory::kReduce, 25, 60), span("backward", SpanCategory::kBackward, 10, 70),
+        span("reduce", SpanCategory::kReduce, 36, 80)};
+    events[0].bucket = events[2].bucket = 0;
+    events[1].bucket = events[4].bucket = 1;
+    for (const int64_t at : {90, 95}) {
+      events.push_back(span("optimizer", SpanCategory::kOptimizer, at, at + 5));
+      if (has_own_updates) events.back().bucket = at == 90 ? 0 : 1;
+    }
+    const int64_t compute = 1, bucket = 65, reduce = 129, second_reduce = 130;
+    EXPECT_EQ(arrows_of(json::parse(written(env, "t", events))),
+              (std::vector<Arrow>{{compute, 20, bucket, 20},
+                                  {compute, 30, bucket, 30},
+                                  {bucket, 24, reduce, 25},
+                                  {bucket, 35, second_reduce, 36},
+                                  {reduce, 59, compute, 90},
+                                  {second_reduce, 79, compute, has_own_updates ? 95 : 90}}));
+  }
+}
+
 TEST(TraceWriter, NamesMayHoldAnything) {
   CrashEnv env;
   const char* names[] = {"say \"hi\"",     "back\\slash",     "line\nend\ttab\x01\x7f",

@@ -104,29 +104,41 @@ void TraceWriter::add_one(const SpanEvent& event) {
   append_us(buffer_, duration_ns({.start_ns = start_ns, .end_ns = end_ns}));
   if (const std::string args = args_of(event); !args.empty()) buffer_ += cat(",\"args\":{", args, '}');
   end_event();
-  if (event.bucket >= 0) add_arrows(event, tid, start_ns, end_ns);
+  if (event.bucket >= 0 || event.category == SpanCategory::kOptimizer) add_arrows(event, {tid, start_ns, end_ns});
 }
 
-// Viewers bind the end of an arrow to the span that lies around it on that row.
-void TraceWriter::add_arrows(const SpanEvent& event, int64_t tid, int64_t start_ns, int64_t end_ns) {
+// From the backward in which the last gradient came to the bucket, from there to its reduction, and on to its update. Viewers bind the end
+// of an arrow to the span that lies around it on that row; a span's own end lies outside of it.
+void TraceWriter::add_arrows(const SpanEvent& event, const ArrowEnd& here) {
   constexpr int64_t kComputeTid = static_cast<int64_t>(Track::kCompute) * detail::TraceLanes::kMaxLanes + 1;
-  if (event.category == SpanCategory::kReduce) {
-    add_arrow(event.bucket, kComputeTid, start_ns, tid, start_ns);
-    reduced_[event.bucket] = {tid, std::max(start_ns, end_ns - 1)};  // the end itself lies outside
-  } else if (event.category == SpanCategory::kOptimizer) {
-    const auto found = reduced_.find(event.bucket);
-    if (found == reduced_.end()) return;
-    if (found->second.end_ns <= end_ns)
-      add_arrow(event.bucket, found->second.tid, found->second.end_ns, tid, std::max(start_ns, found->second.end_ns));
-    reduced_.erase(found);
+  const ArrowEnd leaves{here.tid, here.start_ns, std::max(here.start_ns, here.end_ns - 1)};
+  if (event.category == SpanCategory::kOptimizer) return add_arrows_to_update(event.bucket, here);
+  if (event.category == SpanCategory::kBucket) {
+    add_arrow(event.bucket, {kComputeTid, here.start_ns, here.start_ns}, here);
+    ready_[event.bucket] = leaves;
+  } else if (event.category == SpanCategory::kReduce) {
+    if (const auto found = ready_.find(event.bucket); found != ready_.end())
+      add_arrow(event.bucket, found->second, here);
+    ready_.erase(event.bucket);
+    reduced_[event.bucket] = leaves;
   }
 }
 
-void TraceWriter::add_arrow(int32_t bucket, int64_t from_tid, int64_t from_ns, int64_t to_tid, int64_t to_ns) {
+// An update without a bucket, as where gradients are clipped first, is that of all that have come.
+void TraceWriter::add_arrows_to_update(int32_t bucket, const ArrowEnd& update) {
+  std::erase_if(reduced_, [&](const auto& entry) {
+    const auto& [reduced_bucket, reduced] = entry;
+    if (bucket >= 0 && reduced_bucket != bucket) return false;
+    if (reduced.end_ns <= update.end_ns) add_arrow(reduced_bucket, reduced, update);
+    return true;
+  });
+}
+
+void TraceWriter::add_arrow(int32_t bucket, const ArrowEnd& from, const ArrowEnd& to) {
   // Unique among all ranks, so that merged files need no new ones.
   const int64_t id = owner_.rank * (int64_t{1} << 32) + num_arrows_++;
-  add_arrow_end("s", id, from_tid, from_ns, bucket);
-  add_arrow_end("f", id, to_tid, to_ns, bucket);
+  add_arrow_end("s", id, from.tid, from.end_ns, bucket);
+  add_arrow_end("f", id, to.tid, std::max(to.start_ns, from.end_ns), bucket);
 }
 
 void TraceWriter::add_arrow_end(std::string_view kind, int64_t id, int64_t tid, int64_t at_ns, int32_t bucket) {

@@ -64,10 +64,14 @@ class TraceWriter {
 
  private:
   void add_one(const SpanEvent& event);
-  // An arrow from one row to another, of a bucket: from the gradient to its reduction, and from there to the update.
-  void add_arrow(int32_t bucket, int64_t from_tid, int64_t from_ns, int64_t to_tid, int64_t to_ns);
+  // A span that an arrow leads to (its start) or leaves (its end).
+  struct ArrowEnd {
+    int64_t tid = 0, start_ns = 0, end_ns = 0;
+  };
+  void add_arrows(const SpanEvent& event, const ArrowEnd& here);
+  void add_arrows_to_update(int32_t bucket, const ArrowEnd& update);
+  void add_arrow(int32_t bucket, const ArrowEnd& from, const ArrowEnd& to);
   void add_arrow_end(std::string_view kind, int64_t id, int64_t tid, int64_t at_ns, int32_t bucket);
-  void add_arrows(const SpanEvent& event, int64_t tid, int64_t start_ns, int64_t end_ns);
   // Names the row at its first use.
   void name_row(int64_t tid, Track track, int lane);
   void begin_event(std::string_view kind, int64_t tid, std::string_view name);
@@ -83,10 +87,7 @@ class TraceWriter {
   bool any_ = false;  // an event stands in the file
   std::map<Track, std::unique_ptr<detail::TraceLanes>> lanes_;
   std::set<int64_t> named_rows_;
-  struct Reduced {
-    int64_t tid, end_ns;
-  };
-  std::map<int32_t, Reduced> reduced_;  // by bucket, until its update
+  std::map<int32_t, ArrowEnd> ready_, reduced_;  // by bucket, until its reduction and its update
   int64_t num_arrows_ = 0;
 };
 
