@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import pathlib
 import subprocess
@@ -48,7 +49,11 @@ def test_rows_have_what_is_known_of_a_step(run: tuple[pathlib.Path, dict]) -> No
     assert last["rss_bytes"] > 1 << 20
     assert last["cpu_percent"] > 0
     assert last["sent_bytes"] > 0
-    assert 0 < last["step_ms_min"] <= last["step_ms_mean"] <= last["step_ms_max"]
+    for name in ("step_ms", "busy_ms", "waits_ms", "rss_bytes"):
+        assert 0 <= last[f"{name}_min"] <= last[f"{name}_mean"] <= last[f"{name}_max"], name
+    assert last["step_ms_min"] <= last["step_ms"] <= last["step_ms_max"]
+    assert 0 < last["busy_ms_max"] <= last["step_ms_max"] and last["busy_ms_min"] < last["step_ms_min"]
+    assert "device_bytes_max" not in last and "device_fragmentation" not in last, "there is no device"
     parts = sum(last[name] for name in ("data_ms", "forward_ms", "backward_ms", "optimizer_ms", "other_ms"))
     assert parts == pytest.approx(last["step_ms"], rel=1e-6)
     assert last["unix_s"] > rows[0]["unix_s"] > 1.7e9
@@ -73,21 +78,66 @@ def test_the_timeline_has_all_ranks_on_one_clock(run: tuple[pathlib.Path, dict])
         assert -end_ns < span[1] <= span[2] < 2 * end_ns
 
 
-def test_the_trace_has_the_steps_asked_for_and_its_arrows_meet(run: tuple[pathlib.Path, dict]) -> None:
+def test_the_trace_has_the_steps_asked_for_and_its_arrows_follow_each_bucket(run: tuple[pathlib.Path, dict]) -> None:
     events = json.loads((run[0] / "trace.json").read_text())
     steps = [event for event in events if event["ph"] == "X" and event["name"] == "step"]
     assert sorted(event["args"]["step"] for event in steps) == sorted([10, 11, 12] * RANKS)
+    check_arrows(events)
+
+
+def around(event: dict, spans: list[dict]) -> list[dict]:
+    """The spans that a viewer may bind this end of an arrow to."""
+    return [one for one in spans if (one["pid"], one["tid"]) == (event["pid"], event["tid"]) and one["ts"] - 1e-3 <= event["ts"] <= one["ts"] + one["dur"] + 1e-3]
+
+
+def check_arrows(events: list[dict]) -> None:
+    """Of each reduction: an arrow from backward to its bucket, one from there to it, and one on to an update."""
     spans = [event for event in events if event["ph"] == "X"]
     ends: dict[int, dict[str, dict]] = {}
     for event in events:
         if event["ph"] in "sf":
             assert ends.setdefault(event["id"], {}).setdefault(event["ph"], event) is event, "an arrow with two starts"
-    assert ends
+    ways = collections.Counter()
     for id_, both in ends.items():
         assert set(both) == {"s", "f"}, id_
         assert both["s"]["pid"] == both["f"]["pid"] and both["s"]["ts"] <= both["f"]["ts"]
-        for end in both.values():
-            assert any(one["pid"] == end["pid"] and one["tid"] == end["tid"] and one["ts"] - 1e-3 <= end["ts"] <= one["ts"] + one["dur"] + 1e-3 for one in spans), end
+        names = [{one["cat"] for one in around(both[end], spans) if one.get("args", {}).get("bucket", both[end]["args"]["bucket"]) == both[end]["args"]["bucket"]}
+                 - {"step"} for end in "sf"]
+        assert all(len(name) == 1 for name in names), (both, names)
+        ways[tuple(name.pop() for name in names)] += 1
+    num_reduces = sum(one["cat"] == "reduce" for one in spans)
+    assert num_reduces > 0
+    assert ways == {("backward", "bucket"): num_reduces, ("bucket", "reduce"): num_reduces, ("reduce", "optimizer"): num_reduces}
+
+
+@pytest.mark.parametrize("more", [{"gradient_clipping": 1.0}, {"fp16": {"enabled": True, "initial_scale_power": 4}}], ids=["clipping", "fp16"])
+def test_arrows_lead_to_the_update_also_where_that_is_one_for_all(tmp_path: pathlib.Path, more: dict) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps({"train_micro_batch_size_per_gpu": BATCH, "zero_optimization": {"stage": 1, "reduce_bucket_size": 9000},
+                                                  "optimizer": {"type": "Adam", "params": {"lr": 1e-3}}} | more))
+    train(tmp_path, "--config", str(tmp_path / "ds.json"), "--trace-steps", "10-12")
+    events = json.loads((tmp_path / "x/trace.json").read_text())
+    assert len({event["args"]["bucket"] for event in events if event["ph"] == "s"}) > 1
+    check_arrows(events)
+
+
+@pytest.mark.parametrize("stage", [0, 1, 3])
+def test_what_was_sent_is_told_by_what_for(tmp_path: pathlib.Path, stage: int) -> None:
+    (tmp_path / "ds.json").write_text(json.dumps({"train_micro_batch_size_per_gpu": BATCH, "optimizer": {"type": "Adam", "params": {"lr": 1e-3}},
+                                                  "zero_optimization": {"stage": stage}, "weft": {"transport": "gloo"}}))
+    result = train(tmp_path, "--config", str(tmp_path / "ds.json"))
+    for row in rows_of(tmp_path / "x")[1:]:
+        assert row["sent_reduce_bytes"] + row["sent_gather_bytes"] == row["sent_bytes"]
+        assert row["sent_reduce_bytes"] > 0 and (row["sent_gather_bytes"] > 0) == (stage > 0)
+        assert 8 * 20 < row["sent_loss_bytes"] < 1000
+    assert sum(row["sent_bytes"] for row in rows_of(tmp_path / "x")) == pytest.approx(result["bytes_sent"], rel=0.1)
+    page = (tmp_path / "x/report.html").read_text()
+    assert "of gradients, a step" in page and "of losses and times, a step" in page
+
+
+def test_a_run_without_metrics_leaves_none(tmp_path: pathlib.Path) -> None:
+    result = train(tmp_path, "--no-metrics")
+    assert result["status"] == "finished"
+    assert not (tmp_path / "x/metrics.csv").exists() and (tmp_path / "x/report.html").exists()
 
 
 def test_settings_say_where_they_come_from(run: tuple[pathlib.Path, dict]) -> None:

@@ -5,13 +5,10 @@
 
 #include <map>
 
-#include "weft/base/clock.h"
-
 namespace weft::engine {
 namespace {
 
 constexpr int kRounds = 32;
-constexpr int kTag = 7411;  // of no other exchange
 
 void put(const at::Tensor& on_device, int64_t value) {
   const at::Tensor here = at::empty({1}, at::kLong);
@@ -21,42 +18,60 @@ void put(const at::Tensor& on_device, int64_t value) {
 
 int64_t get(const at::Tensor& on_device) { return *on_device.cpu().const_data_ptr<int64_t>(); }
 
-void answer(comm::Group& group, const at::Tensor& message) {
+// Without tags: NCCL has none, and nothing else is said between the two meanwhile.
+void answer(comm::Group& group, const at::Tensor& message, const Clock& clock) {
   for (int i = 0; i < kRounds; ++i) {
-    group.recv(message, 0, kTag);
-    put(message, now_ns());
-    group.send(message, 0, kTag);
+    group.recv(message, 0);
+    put(message, clock());
+    group.send(message, 0);
   }
 }
 
-int64_t ask(comm::Group& group, int rank, const at::Tensor& message) {
-  int64_t quickest_ns = INT64_MAX, offset_ns = 0;
+ClockReading ask(comm::Group& group, int rank, const at::Tensor& message, const Clock& clock) {
+  int64_t quickest_ns = INT64_MAX;
+  ClockReading out;
   for (int i = 0; i < kRounds; ++i) {
-    const int64_t asked_ns = now_ns();
-    group.send(message, rank, kTag);
-    group.recv(message, rank, kTag);
-    const int64_t theirs_ns = get(message), took_ns = now_ns() - asked_ns;
+    const int64_t asked_ns = clock();
+    group.send(message, rank);
+    group.recv(message, rank);
+    const int64_t theirs_ns = get(message), took_ns = clock() - asked_ns;
     if (took_ns >= quickest_ns) continue;
     quickest_ns = took_ns;
-    offset_ns = asked_ns + took_ns / 2 - theirs_ns;
+    out = {.at_ns = theirs_ns, .offset_ns = asked_ns + took_ns / 2 - theirs_ns};
   }
-  return offset_ns;
+  return out;
+}
+
+// Each rank puts its own into its timeline.
+void tell_all(comm::Group& group, std::vector<ClockReading>& readings, at::Device device) {
+  const at::Tensor numbers = at::empty({2 * std::ssize(readings)}, at::kLong);
+  auto* const values = numbers.mutable_data_ptr<int64_t>();
+  for (size_t i = 0; i < readings.size(); ++i) {
+    values[2 * i] = readings[i].at_ns;
+    values[2 * i + 1] = readings[i].offset_ns;
+  }
+  const at::Tensor there = numbers.to(device);
+  group.broadcast(there, 0);
+  const at::Tensor here = there.cpu();
+  const auto* const told = here.const_data_ptr<int64_t>();
+  for (size_t i = 0; i < readings.size(); ++i) readings[i] = {.at_ns = told[2 * i], .offset_ns = told[2 * i + 1]};
 }
 
 }  // namespace
 
-std::vector<int64_t> clock_offsets(comm::Group& group, const std::vector<std::string>& hosts, at::Device device) {
+std::vector<ClockReading> read_clocks(comm::Group& group, const std::vector<std::string>& hosts, at::Device device,
+                                      const Clock& clock) {
   const at::Tensor message = at::empty({1}, at::TensorOptions().dtype(at::kLong).device(device)).zero_();
-  std::map<std::string, int64_t> known = {{hosts[0], 0}};
-  std::vector<int64_t> out(hosts.size(), 0);
+  std::map<std::string, ClockReading> known = {{hosts[0], {.at_ns = clock()}}};
   for (int rank = 1; rank < group.world(); ++rank) {
     const std::string& host = hosts[static_cast<size_t>(rank)];
-    if (!known.contains(host)) {
-      known[host] = group.rank() == 0 ? ask(group, rank, message) : 0;
-      if (group.rank() == rank) answer(group, message);
-    }
-    out[static_cast<size_t>(rank)] = known[host];
+    if (known.contains(host)) continue;
+    known[host] = group.rank() == 0 ? ask(group, rank, message, clock) : ClockReading();
+    if (group.rank() == rank) answer(group, message, clock);
   }
+  std::vector<ClockReading> out;
+  for (const std::string& host : hosts) out.push_back(known[host]);
+  if (known.size() > 1) tell_all(group, out, device);
   return out;
 }
 

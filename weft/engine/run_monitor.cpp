@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 
 #include "weft/base/clock.h"
 #include "weft/base/error.h"
@@ -19,10 +20,15 @@
 #include "weft/engine/device_spans.h"
 #include "weft/engine/flops_table.h"
 #include "weft/engine/peak_flops.h"
+#include "weft/engine/run_facts.h"
+#include "weft/monitor/bucket_names.h"
 #include "weft/monitor/comms_log.h"
 #include "weft/monitor/host_name.h"
 #include "weft/monitor/live/live_server.h"
+#include "weft/monitor/run_files.h"
+#include "weft/monitor/run_report.h"
 #include "weft/monitor/span.h"
+#include "weft/monitor/write_trouble.h"
 
 namespace weft {
 namespace {
@@ -47,20 +53,20 @@ std::string pci_bus_id(at::Device device) {
   return text.data();
 }
 
-// "block3" for block3.qkv.weight and block3.out.bias; "block2 to block4" for several.
-std::string name_of_bucket(const plan::Plan& plan, const plan::Bucket& bucket) {
-  const auto module_of = [&](const auto& place) {
-    const std::string& name = plan.table[place.parameter].name;
-    return name.substr(0, name.find('.'));
-  };
-  if (bucket.places.empty()) return "";
-  const std::string first = module_of(bucket.places.front()), last = module_of(bucket.places.back());
-  return first == last ? first : cat(first, " to ", last);
+std::vector<std::string> names_of_buckets(const plan::Plan& plan) {
+  std::vector<std::vector<std::string>> parameters;
+  for (const auto& bucket : plan.layout.gradient_buckets()) {
+    parameters.emplace_back();
+    for (const auto& place : bucket.places) parameters.back().push_back(plan.table[place.parameter].name);
+  }
+  return bucket_names(parameters);
 }
 
-std::vector<std::string> names_of_buckets(const plan::Plan& plan) {
-  std::vector<std::string> out;
-  for (const auto& bucket : plan.layout.gradient_buckets()) out.push_back(name_of_bucket(plan, bucket));
+// Which parameter each begins with: where that changes, so have the buckets.
+std::vector<int> starts_of_buckets(const plan::Plan& plan) {
+  std::vector<int> out;
+  for (const auto& bucket : plan.layout.gradient_buckets())
+    out.push_back(bucket.places.empty() ? -1 : bucket.places.front().parameter);
   return out;
 }
 
@@ -104,8 +110,10 @@ RunMonitor::RunMonitor(Engine& engine, RunMonitorOptions options)
   if (!options_.record) return;
   telemetry_.emplace(Env::posix(), telemetry_options(engine, options_, hosts_));
   if (options_.count_flops_every > 0) peak_flops_per_s_ = peak_of(engine);
-  sent_bytes_ = engine.totals().sent_bytes;
+  totals_ = engine.totals();
   if (is_profiled(engine.config(), engine.global_steps() + 1)) counter_.emplace();
+  if (is_traced(engine.global_steps() + 1)) read_clocks();
+  if (writes_report()) begin_report();
   if (engine.world().rank == 0 && engine.config().weft.dashboard.port) serve_page();
   if (!device_.is_cpu()) device_spans_ = std::make_unique<engine::DeviceSpans>(device_);
   engine.begin_step_times();
@@ -122,9 +130,36 @@ void RunMonitor::serve_page() {
                                                            .port = static_cast<int>(*wanted.port),
                                                            .token = wanted.token.value_or(""),
                                                            .announce = true});
-    log_info("the run can be watched at ", page_->url());
+    if (*wanted.port != 0 && page_->port() != *wanted.port)
+      log_warn("port ", *wanted.port, " is in use: the live page is on port ", page_->port());
+    // Who may read the log is not always who may watch: the token stands in a file of its own.
+    log_info("the run can be watched at ", page_->address(),
+             page_->token().empty() ? "" : cat(" with the token in ", options_.folder, "/dashboard.json"));
   } catch (const Error& error) {
     log_warn("the run has no live page: ", error.what());
+  }
+}
+
+void RunMonitor::begin_report() {
+  const std::string& folder = options_.folder;
+  const std::string path = folder.substr(0, folder.find_last_not_of('/') + 1);
+  run_.facts = engine::facts_at_start(engine_);
+  run_.facts.name = path.substr(path.rfind('/') + 1);
+  run_.facts.peak_flops_per_s = peak_flops_per_s_;
+  publish_file(Env::posix(), folder + "/result.json", bytes_of(run_.to_json()));
+}
+
+void RunMonitor::write_report() {
+  run_.facts.status = "finished";
+  engine::add_facts_at_end(run_.facts, engine_, run_.num_steps());
+  run_.facts.parts = summary();
+  run_.facts.flops_per_step = flops_per_step();
+  try {
+    publish_file(Env::posix(), options_.folder + "/result.json", bytes_of(run_.to_json()));
+    const std::string page = render_report_html(load_run(Env::posix(), options_.folder), {.now_unix_s = unix_now_s()});
+    publish_file(Env::posix(), options_.folder + "/report.html", bytes_of(page));
+  } catch (const Error& error) {
+    tell_write_trouble(options_.folder + "/report.html", error);
   }
 }
 
@@ -139,16 +174,30 @@ StepAgreed RunMonitor::step_done(const StepReport& report) {
   StepAgreed agreed{.loss = report.loss, .any_stop = report.wants_stop, .any_save = report.wants_save};
   const std::vector<RankNumbers> all = exchange(report, mine, agreed);
   if (!telemetry_) return agreed;
+  if (writes_report()) {
+    run_.facts.tokens_per_step = report.tokens;
+    run_.add_step(static_cast<float>(agreed.loss), std::llround(mine.step_ms * 1e6));
+  }
   telemetry_->step_done(metrics_of(report, agreed, mine), all);
   if (is_profiled(engine_.config(), engine_.global_steps()) && engine_.world().rank == 0) show_profile(mine);
   print_memory(mine);
-  const auto& layout = engine_.plan().layout;
-  if (const int now = static_cast<int>(layout.gradient_buckets().size()); now != num_buckets_) {
-    num_buckets_ = now;
+  if (auto now = starts_of_buckets(engine_.plan()); now != bucket_starts_) {
+    bucket_starts_ = std::move(now);
     telemetry_->set_bucket_names(names_of_buckets(engine_.plan()));
   }
   count_flops();
+  // Before the first traced step and after the last: between the two, clocks drift.
+  const int64_t step = engine_.global_steps();
+  if (is_traced(step) != is_traced(step + 1)) read_clocks();
   return agreed;
+}
+
+void RunMonitor::read_clocks() {
+  const auto readings = engine::read_clocks(*engine_.world().group, hosts_, device_);
+  offsets_ns_.clear();
+  for (const ClockReading& one : readings) offsets_ns_.push_back(one.offset_ns);
+  const bool has_one_host = std::ranges::all_of(hosts_, [&](const std::string& host) { return host == hosts_[0]; });
+  if (!has_one_host) telemetry_->add_clock(readings[static_cast<size_t>(engine_.world().rank)]);
 }
 
 std::optional<StepSummary> RunMonitor::summary() const {
@@ -251,20 +300,21 @@ StepMetrics RunMonitor::metrics_of(const StepReport& report, const StepAgreed& a
                   .samples = static_cast<double>(step * config.train_batch_size),
                   .loss = agreed.loss,
                   .lr = engine_.get_lr(),
-                  .skipped_steps = config.fp16.enabled ? std::optional<double>(engine_.skipped_steps()) : std::nullopt,
                   .rss_bytes = mine.rss_bytes,
                   .cpu_percent = mine.cpu_percent,
                   .unix_s = unix_now_s()};
   if (config.fp16.enabled) out.loss_scale = engine_.loss_scale();
-  // On a device it would have to be waited for.
-  if (device_.is_cpu() && config.gradient_clipping > 0) out.grad_norm = engine_.get_global_grad_norm();
+  if (config.fp16.enabled || config.bf16.enabled || engine_.skipped_steps() > 0)
+    out.skipped_steps = static_cast<double>(engine_.skipped_steps());
+  // Known where it was needed. On a device it is a number that has come already: the loss of this step was waited for.
+  if (config.fp16.enabled || config.gradient_clipping > 0) out.grad_norm = engine_.get_global_grad_norm();
   if (!device_.is_cpu()) {
     out.device_bytes = mine.device_bytes;
     out.device_reserved_bytes = mine.device_reserved_bytes;
+    if (mine.device_reserved_bytes > 0) out.device_fragmentation = 1 - mine.device_bytes / mine.device_reserved_bytes;
     if (mine.gpu_percent >= 0) out.gpu_percent = mine.gpu_percent;
   }
-  const int64_t sent = engine_.totals().sent_bytes;
-  out.sent_bytes = static_cast<double>(sent - std::exchange(sent_bytes_, sent));
+  add_sent(out);
   if (mine.step_ms <= 0) return out;
   const double step_s = mine.step_ms * 1e-3;
   out.step_ms = mine.step_ms;
@@ -276,27 +326,59 @@ StepMetrics RunMonitor::metrics_of(const StepReport& report, const StepAgreed& a
   return out;
 }
 
+void RunMonitor::add_sent(StepMetrics& out) {
+  const EngineTotals now = engine_.totals(), before = std::exchange(totals_, now);
+  const int64_t sent = now.sent_bytes - before.sent_bytes, gathered = now.gathered_bytes - before.gathered_bytes;
+  out.sent_bytes = static_cast<double>(sent);
+  out.sent_reduce_bytes = static_cast<double>(sent - gathered);
+  out.sent_gather_bytes = static_cast<double>(gathered);
+  out.sent_loss_bytes = static_cast<double>(kNumShared * sizeof(double)) * (engine_.world().size - 1);
+}
+
 std::optional<std::string> RunMonitor::close() {
   counter_.reset();
   if (!telemetry_) return std::nullopt;
+  read_clocks();
   telemetry_->close();
   auto& group = *engine_.world().group;
-  const std::vector<int64_t> offsets_ns = engine::clock_offsets(group, hosts_, device_);
   const auto texts = engine::exchange_texts(group, telemetry_->late_steps().text(), device_);
   if (engine_.world().rank != 0) return std::nullopt;
   if (engine_.config().comms_logger.enabled) {
     for (const std::string& line : comms_table(comms_log().rows())) log_info(line);
   }
-  const std::string timeline = timeline_json(texts, offsets_ns);
-  if (!timeline.empty()) write_file(Env::posix(), options_.folder + "/timeline.json", bytes_of(timeline));
-  if (!options_.trace) return std::nullopt;
-  for (int rank = 0; rank < engine_.world().size; ++rank) {
-    if (!Env::posix().stat(trace_path(options_.folder + "/trace", rank))) {
-      log_info("the timeline of each rank is on its host, in ", options_.folder, "/trace");
-      return std::nullopt;
-    }
+  write_timeline(timeline_json(texts, offsets_ns_));
+  if (writes_report()) write_report();
+  return options_.trace ? join_traces() : std::nullopt;
+}
+
+// What follows is about the run, not of it: none of it ends a training that is done.
+void RunMonitor::write_timeline(const std::string& text) const {
+  if (text.empty()) return;
+  const std::string path = options_.folder + "/timeline.json";
+  try {
+    write_file(Env::posix(), path, bytes_of(text));
+  } catch (const Error& error) {
+    tell_write_trouble(path, error);
   }
-  return telemetry_->join_traces(offsets_ns);
+}
+
+std::optional<std::string> RunMonitor::join_traces() {
+  try {
+    return joined_traces();
+  } catch (const IoError& error) {
+    tell_write_trouble(options_.folder + "/trace.json", error);
+  } catch (const Error& error) {  // a disk that was full may have left one without its start
+    log_warn("the timelines of the ranks are not joined: ", error.text().title, ", ", error.text().where);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> RunMonitor::joined_traces() {
+  const auto joined = telemetry_->join_traces();
+  if (!joined)
+    log_info("the timeline of each rank is on its host, in ", options_.folder,
+             "/trace. Copied into that folder here, weft report ", options_.folder, " joins them");
+  return joined;
 }
 
 }  // namespace weft

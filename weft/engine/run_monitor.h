@@ -8,11 +8,11 @@
 //     engine.step();
 //     monitor.step_done({.loss = loss.item<double>(), .tokens = num_tokens});
 //   }
-//   monitor.close();
+//   monitor.close();                                        // and runs/x/report.html is there
 //
 // All ranks have one, and call it alike: step_done() is a collective of some 400 bytes a rank, which also brings every rank the mean loss
 // and whether some rank wants to stop or to save. Threads: that of the training loop. Failure: the constructor throws IoError where the
-// folder cannot be written; later a disk that is full costs rows, with a warning. PeerLost.
+// folder cannot be written; later a disk that is full costs rows and pictures, with one warning. PeerLost.
 #pragma once
 
 #include <memory>
@@ -23,6 +23,7 @@
 #include "weft/engine/engine.h"
 #include "weft/engine/flop_counter.h"
 #include "weft/monitor/machine_use.h"
+#include "weft/monitor/run_record.h"
 #include "weft/monitor/telemetry.h"
 
 namespace weft {
@@ -35,6 +36,7 @@ class DeviceSpans;
 struct RunMonitorOptions {
   std::string folder = {};  // of the run, made by the caller; the same text on all ranks
   bool record = true;       // false: nothing is measured or written; ranks still share their loss
+  bool report = true;       // result.json at the start and the end, then report.html; false: the caller writes them
   bool trace = false;
   int64_t trace_from = 1, trace_to = INT64_MAX;
   // FLOPs are counted in one step of so many, once the run is warm; 0: never.
@@ -63,7 +65,8 @@ class RunMonitor {
 
   // After each engine.step() that updated.
   StepAgreed step_done(const StepReport& report);
-  // The last of ranks.json, timeline.json, and trace.json: its path, on rank 0, where there is one.
+  // The last of ranks.json, timeline.json, the report, and trace.json: its path, on rank 0, where there is one. A loop that ends without
+  // it leaves a run that says it is running: reports then call it lost.
   std::optional<std::string> close();
 
   std::optional<StepSummary> summary() const;
@@ -79,15 +82,27 @@ class RunMonitor {
   RankNumbers measure();
   std::vector<RankNumbers> exchange(const StepReport& report, const RankNumbers& mine, StepAgreed& agreed);
   StepMetrics metrics_of(const StepReport& report, const StepAgreed& agreed, const RankNumbers& mine);
+  void add_sent(StepMetrics& out);
   void print_memory(const RankNumbers& mine) const;
   void count_flops();
   void serve_page();
   void show_profile(const RankNumbers& mine) const;
+  void read_clocks();
+  bool writes_report() const { return options_.record && options_.report && engine_.world().rank == 0; }
+  void begin_report();
+  void write_report();
+  void write_timeline(const std::string& text) const;
+  std::optional<std::string> join_traces();
+  std::optional<std::string> joined_traces();
+  bool is_traced(int64_t step) const {
+    return options_.trace && step >= options_.trace_from && step <= options_.trace_to;
+  }
 
   Engine& engine_;
   const RunMonitorOptions options_;
   const at::Device device_;
   std::vector<std::string> hosts_;      // by rank
+  std::vector<int64_t> offsets_ns_;     // by rank: of its clock from rank 0's, as last read
   std::optional<Telemetry> telemetry_;  // where it records
   std::unique_ptr<engine::DeviceSpans> device_spans_;
   std::unique_ptr<LiveServer> page_;  // of rank 0, with "dashboard"
@@ -97,8 +112,9 @@ class RunMonitor {
   std::optional<engine::FlopCounter> counter_;
   engine::FlopCount flops_;
   double peak_flops_per_s_ = 0;
-  int64_t sent_bytes_ = 0;
-  int num_buckets_ = -1;
+  EngineTotals totals_;             // at the last step
+  RunRecord run_;                   // where it writes the report
+  std::vector<int> bucket_starts_;  // when they were last named
 };
 
 }  // namespace weft

@@ -28,6 +28,12 @@ std::optional<int64_t> rss_bytes() {
   return resident_pages * ::sysconf(_SC_PAGESIZE);
 }
 
+int64_t peak_rss_bytes() {
+  struct rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
 std::optional<int64_t> host_memory_bytes() {
   const int64_t pages = ::sysconf(_SC_PHYS_PAGES);
   return pages > 0 ? std::optional(pages * ::sysconf(_SC_PAGESIZE)) : std::nullopt;

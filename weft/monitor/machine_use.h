@@ -11,8 +11,9 @@
 
 namespace weft {
 
-// Resident, now.
+// Resident, now; and the most so far.
 std::optional<int64_t> rss_bytes();
+int64_t peak_rss_bytes();
 
 // Of this host.
 std::optional<int64_t> host_memory_bytes();

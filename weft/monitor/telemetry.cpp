@@ -135,12 +135,13 @@ void Telemetry::close() {
   trace_->close();
 }
 
-std::string Telemetry::join_traces(const std::vector<int64_t>& offsets_ns) {
-  std::vector<TraceSource> sources;
-  for (size_t rank = 0; rank < offsets_ns.size(); ++rank) {
-    sources.push_back(
-        {.path = trace_path(trace_folder(o_.folder), static_cast<int64_t>(rank)), .clock_offset_ns = offsets_ns[rank]});
-  }
+void Telemetry::add_clock(const ClockReading& reading) {
+  if (trace_) trace_->add_clock(reading);
+}
+
+std::optional<std::string> Telemetry::join_traces() {
+  const auto sources = traces_in(env_, trace_folder(o_.folder));
+  if (sources.size() < o_.hosts.size()) return std::nullopt;
   const std::string out = o_.folder + "/trace.json";
   merge_traces(env_, sources, out);
   return out;

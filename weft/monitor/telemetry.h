@@ -6,7 +6,7 @@
 //   telemetry.step_done({.step = step, .loss = loss}, numbers_of_all_ranks);
 //   telemetry.close();
 //   group.barrier();                                            // all ranks have closed theirs
-//   if (rank == 0) telemetry.join_traces(offsets_ns);
+//   if (rank == 0) telemetry.join_traces();
 //
 // Switches spans on for the process. Threads: one owner. Failure: the constructor throws IoError; later nothing does but
 // join_traces().
@@ -56,9 +56,10 @@ class Telemetry {
   void step_done(StepMetrics metrics, std::span<const RankNumbers> ranks);
   void set_bucket_names(std::vector<std::string> names) { slow_.set_bucket_names(std::move(names)); }
   void close();
-  // The timelines of all ranks as one: its path. `offsets_ns`, by rank: what to add to its times to have rank 0's. Requires: closed on
-  // every rank, all files in one folder.
-  std::string join_traces(const std::vector<int64_t>& offsets_ns);
+  // For the trace; by the clock of this rank's host.
+  void add_clock(const ClockReading& reading);
+  // The timelines of all ranks as one: its path; nothing where some rank's is not in this folder. Requires: closed on every rank.
+  std::optional<std::string> join_traces();
 
   StepSummary summary() const { return history_.summary(); }
   const LateSteps& late_steps() const { return late_; }

@@ -1,13 +1,17 @@
 #include "weft/monitor/trace_merge.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/monitor/clock_line.h"
 #include "weft/monitor/line_reader.h"
+#include "weft/monitor/trace_writer.h"
 
 namespace weft {
 namespace {
@@ -79,41 +83,85 @@ Header read_header(TraceReader& reader) {
   return {.rank = rank.get<int64_t>(), .origin_ns = origin_ns, .host = host.get<std::string>()};
 }
 
-int64_t offset_of(const TraceSource& source, const Header& header, const std::string& first_host) {
-  if (source.clock_offset_ns) {
-    if (std::abs(static_cast<double>(*source.clock_offset_ns)) <= kLongestUs * 1e3) return *source.clock_offset_ns;
-    refuse("a clock offset cannot be", cat(*source.clock_offset_ns, " ns"), source.path, "give the offset in ns");
+constexpr double kLongestNs = kLongestUs * 1e3;
+
+// What the file says of its clock. All of it is read: the last reading stands near the end.
+ClockLine clock_in(TraceReader& reader) {
+  ClockLine out;
+  while (const auto event = reader.next()) {
+    if (event->value("name", Json()) != "weft_clock") continue;
+    const Json args = event->value("args", Json());
+    const Json at = args.is_object() ? args.value("at_ns", Json()) : Json();
+    const Json offset = args.is_object() ? args.value("offset_ns", Json()) : Json();
+    if (!at.is_number_integer() || !offset.is_number_integer() ||
+        !(std::abs(at.get<double>()) <= kLongestNs && std::abs(offset.get<double>()) <= kLongestNs))
+      reader.refuse_last("a clock that cannot be");
+    out.add({.at_ns = at.get<int64_t>(), .offset_ns = offset.get<int64_t>()});
   }
-  if (header.host == first_host) return 0;
+  return out;
+}
+
+ClockLine clock_of(Env& env, const TraceSource& source, const Header& header, const Header& first) {
+  ClockLine out;
+  if (source.clock_offset_ns) {
+    if (std::abs(static_cast<double>(*source.clock_offset_ns)) > kLongestNs)
+      refuse("a clock offset cannot be", cat(*source.clock_offset_ns, " ns"), source.path, "give the offset in ns");
+    out.add({.offset_ns = *source.clock_offset_ns});
+    return out;
+  }
+  TraceReader reader(env, source.path);
+  out = clock_in(reader);
+  if (!out.empty() || header.host == first.host) return out;
   refuse("the clocks of two hosts cannot be compared",
-         cat("rank ", header.rank, " ran on ", header.host, ", the first file's on ", first_host), source.path,
+         cat("rank ", header.rank, " ran on ", header.host, ", the first file's on ", first.host), source.path,
          "give the offset between the two clocks");
 }
 
-// Where each file's zero lies on the common timeline, whose own zero is the earliest of them.
-std::vector<int64_t> shifts_of(Env& env, std::span<const TraceSource> sources) {
-  std::vector<int64_t> zeros;
+// From a file's own times to the common timeline, whose zero is the earliest of all zeros.
+struct Shift {
+  int64_t origin_ns = 0;
+  ClockLine clock = {};
+  int64_t earliest_ns = 0;
+
+  int64_t zero_ns() const { return clock.to_common(origin_ns); }
+  int64_t common_ns(int64_t own_ns) const { return clock.to_common(origin_ns + own_ns) - earliest_ns; }
+};
+
+std::vector<Header> headers_of(Env& env, std::span<const TraceSource> sources) {
+  std::vector<Header> out;
   std::set<int64_t> ranks;
-  std::optional<std::string> first_host;
   for (const TraceSource& source : sources) {
     TraceReader reader(env, source.path);
-    const Header header = read_header(reader);
-    if (!first_host) first_host = header.host;
-    if (!ranks.insert(header.rank).second)
-      refuse(cat("two traces of rank ", header.rank), "", source.path, "keep one of them");
-    zeros.push_back(header.origin_ns + offset_of(source, header, *first_host));
+    out.push_back(read_header(reader));
+    if (!ranks.insert(out.back().rank).second)
+      refuse(cat("two traces of rank ", out.back().rank), "", source.path, "keep one of them");
   }
-  const int64_t earliest = zeros.empty() ? 0 : *std::ranges::min_element(zeros);
-  for (int64_t& zero : zeros) zero -= earliest;
-  return zeros;
+  return out;
+}
+
+std::vector<Shift> shifts_of(Env& env, std::span<const TraceSource> sources) {
+  const std::vector<Header> headers = headers_of(env, sources);
+  std::vector<Shift> out;
+  // One host has one clock, whatever is said of it.
+  const bool has_one_host =
+      std::ranges::all_of(headers, [&](const Header& one) { return one.host == headers[0].host; });
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const bool is_common = has_one_host && !sources[i].clock_offset_ns;
+    out.push_back({.origin_ns = headers[i].origin_ns,
+                   .clock = is_common ? ClockLine() : clock_of(env, sources[i], headers[i], headers[0])});
+  }
+  int64_t earliest_ns = out.empty() ? 0 : out.front().zero_ns();
+  for (const Shift& shift : out) earliest_ns = std::min(earliest_ns, shift.zero_ns());
+  for (Shift& shift : out) shift.earliest_ns = earliest_ns;
+  return out;
 }
 
 // True for an event with a time, which now has the common one.
-bool shift(Json& event, int64_t by_ns, const TraceReader& reader) {
+bool shift_event(Json& event, const Shift& shift, const TraceReader& reader) {
   const auto ts = event.find("ts");
   if (ts == event.end()) return false;
   if (!ts->is_number() || !(std::abs(ts->get<double>()) <= kLongestUs)) reader.refuse_last("a time that cannot be");
-  *ts = static_cast<double>(std::llround(ts->get<double>() * 1e3) + by_ns) / 1e3;
+  *ts = static_cast<double>(shift.common_ns(std::llround(ts->get<double>() * 1e3))) / 1e3;
   return true;
 }
 
@@ -139,7 +187,7 @@ class Output {
 }  // namespace
 
 MergedTrace merge_traces(Env& env, std::span<const TraceSource> sources, const std::string& out_path) {
-  const std::vector<int64_t> shifts = shifts_of(env, sources);
+  const std::vector<Shift> shifts = shifts_of(env, sources);
   MergedTrace merged;
   publish_file(env, out_path, [&](File& file) {
     Output out(file);
@@ -148,7 +196,7 @@ MergedTrace merge_traces(Env& env, std::span<const TraceSource> sources, const s
     for (size_t i = 0; i < sources.size(); ++i) {
       TraceReader reader(env, sources[i].path);
       while (auto event = reader.next()) {
-        merged.num_events += shift(*event, shifts[i], reader) ? 1 : 0;
+        merged.num_events += shift_event(*event, shifts[i], reader) ? 1 : 0;
         out.add(any ? "," : "");
         out.add(event->dump(-1, ' ', false, Json::error_handler_t::replace));
         out.add("\n");
@@ -160,6 +208,22 @@ MergedTrace merge_traces(Env& env, std::span<const TraceSource> sources, const s
     out.flush();
   });
   return merged;
+}
+
+std::vector<TraceSource> traces_in(Env& env, const std::string& folder) {
+  std::map<int64_t, TraceSource> by_rank;
+  if (!env.stat(folder)) return {};
+  for (const std::string& name : env.list(folder)) {
+    const std::string_view start = "trace.rank_",
+                           digits = std::string_view(name).substr(std::min(name.size(), start.size()));
+    int64_t rank = -1;
+    std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+    if (rank >= 0 && cat(folder, "/", name) == trace_path(folder, rank))
+      by_rank[rank] = {.path = trace_path(folder, rank)};
+  }
+  std::vector<TraceSource> out;
+  for (auto& [rank, source] : by_rank) out.push_back(std::move(source));
+  return out;
 }
 
 }  // namespace weft

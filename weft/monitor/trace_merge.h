@@ -1,7 +1,7 @@
 // Several ranks' traces (trace_writer.h) as one: a process row for each rank, on one clock.
 //
 // Ranks of one host read the same monotonic clock, so their files fit together as they are. Another host's clock has
-// another zero: its files need an offset, found by whoever knows both (a ping over the store, say).
+// another zero, and drifts: the files of a run on several hosts say how far theirs was from rank 0's (TraceWriter::add_clock).
 //
 // A file that a crash cut short is taken up to its last whole line. Memory: one line at a time.
 //
@@ -21,7 +21,7 @@ namespace weft {
 
 struct TraceSource {
   std::string path;
-  // Added to this file's times. Needed for the files of every host but the first file's.
+  // Added to this file's times instead of what it says itself.
   std::optional<int64_t> clock_offset_ns = {};
 };
 
@@ -31,5 +31,8 @@ struct MergedTrace {
 };
 
 MergedTrace merge_traces(Env& env, std::span<const TraceSource> sources, const std::string& out_path);
+
+// The files trace.rank_N.json of a folder, by rank.
+std::vector<TraceSource> traces_in(Env& env, const std::string& folder);
 
 }  // namespace weft

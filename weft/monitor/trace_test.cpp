@@ -9,6 +9,7 @@
 #include "tests/support/temp_dir.h"
 #include "weft/base/crash_env.h"
 #include "weft/base/error.h"
+#include "weft/base/text.h"
 #include "weft/monitor/trace_merge.h"
 #include "weft/monitor/trace_writer.h"
 
@@ -331,6 +332,48 @@ TEST_F(TraceMerge, AnotherHostNeedsAnOffset) {
   EXPECT_NE(refusal({{"0"}, {"1"}}).find("rank 1 ran on b, the first file's on a"), std::string::npos);
   const json trace = merged({{"0"}, {"1", -894'000}});
   EXPECT_EQ(ns(of_kind(trace, "X").back()["ts"]), 1010);
+}
+
+// Two hosts whose clocks are hours apart and drift by 1 in 1,000.
+TEST_F(TraceMerge, FilesSayHowTheirClocksRun) {
+  env_.make_folders("f");
+  constexpr int64_t kHoursNs = 9 * 3'600'000'000'000;
+  const auto theirs_ns = [](int64_t ns) { return kHoursNs + ns + ns / 1000; };
+  for (const int64_t rank : {0, 1}) {
+    const auto clock_ns = [&](int64_t ns) { return rank == 0 ? ns : theirs_ns(ns); };
+    TraceWriter trace(env_, trace_path("f", rank), {.rank = rank, .host = rank == 0 ? "a" : "b"},
+                      {.origin_ns = clock_ns(0)});
+    for (const int64_t at_ns : {0, 10'000'000}) {
+      trace.add(
+          std::vector{span("work", SpanCategory::kForward, clock_ns(at_ns + 5'000'000), clock_ns(at_ns + 5'001'000))});
+      trace.add_clock({.at_ns = clock_ns(at_ns), .offset_ns = at_ns - clock_ns(at_ns)});
+    }
+    trace.add_clock({.at_ns = clock_ns(20'000'000), .offset_ns = 20'000'000 - clock_ns(20'000'000)});
+  }
+  const auto sources = traces_in(env_, "f");
+  ASSERT_EQ(sources.size(), 2U);
+  std::map<int64_t, std::vector<int64_t>> starts_ns;
+  for (const json& event : of_kind(merged(sources), "X")) starts_ns[event["pid"]].push_back(ns(event["ts"]));
+  ASSERT_EQ(starts_ns[1].size(), 2U);
+  for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(starts_ns[1][i], starts_ns[0][i], 10) << "drift is 5,000 ns and more";
+  write_file(env_, trace_path("f", 1),
+             bytes_of("[\n{\"name\":\"weft_trace\",\"args\":{\"rank\":1,\"origin_ns\":0,\"host\":\"b\"}}\n"
+                      ",{\"name\":\"weft_clock\",\"args\":{\"at_ns\":1e300}}\n]\n"));
+  env_.remove_file("all");
+  EXPECT_NE(refusal(sources).find("a clock that cannot be"), std::string::npos);
+}
+
+TEST(TracesIn, AreThoseOfRanksInTheirOrder) {
+  CrashEnv env;
+  env.make_folders("f");
+  for (const char* name :
+       {"trace.rank_10.json", "trace.rank_2.json", "trace.rank_x.json", "trace.rank_02.json", "trace.json"})
+    write_file(env, cat("f/", name), {});
+  const auto sources = traces_in(env, "f");
+  ASSERT_EQ(sources.size(), 2U);
+  EXPECT_EQ(sources[0].path, "f/trace.rank_2.json");
+  EXPECT_EQ(sources[1].path, "f/trace.rank_10.json");
+  EXPECT_TRUE(traces_in(env, "nowhere").empty());
 }
 
 TEST_F(TraceMerge, OneRankComesOnce) {

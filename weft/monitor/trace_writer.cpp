@@ -167,6 +167,11 @@ void TraceWriter::add_counters(int64_t at_ns, std::span<const CounterValue> valu
   }
 }
 
+void TraceWriter::add_clock(const ClockReading& reading) {
+  if (!is_open()) return;
+  add_metadata("weft_clock", 0, cat("\"at_ns\":", reading.at_ns, ",\"offset_ns\":", reading.offset_ns));
+}
+
 void TraceWriter::flush() {
   if (!is_open() || buffer_.empty()) return;
   try {

@@ -21,6 +21,7 @@
 #include <string_view>
 
 #include "weft/base/env.h"
+#include "weft/monitor/clock_line.h"
 #include "weft/monitor/counter.h"
 #include "weft/monitor/span.h"
 
@@ -54,6 +55,8 @@ class TraceWriter {
   // In the order drain_spans() gives them.
   void add(std::span<const SpanEvent> events);
   void add_counters(int64_t at_ns, std::span<const CounterValue> values);
+  // How far this host's clock is from that of rank 0, for whoever joins the files. Needed where ranks have several hosts.
+  void add_clock(const ClockReading& reading);
   // To the operating system; a crash of the process loses nothing from before.
   void flush();
   // Later calls of anything do nothing.

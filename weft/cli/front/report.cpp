@@ -10,6 +10,7 @@
 #include "weft/monitor/run_compare.h"
 #include "weft/monitor/run_files.h"
 #include "weft/monitor/run_report.h"
+#include "weft/monitor/trace_merge.h"
 
 namespace weft::cli {
 namespace {
@@ -34,8 +35,23 @@ void write_page(const std::string& path, const std::string& page) {
   std::fprintf(stderr, "report: %s\n", path.c_str());
 }
 
+// Where each host had a folder of its own, no rank could join them when the run ended.
+void join_traces(const std::string& folder) {
+  Env& env = Env::posix();
+  const std::string path = folder + "/trace.json";
+  const auto sources = traces_in(env, folder + "/trace");
+  if (sources.size() < 2 || env.stat(path)) return;
+  try {
+    merge_traces(env, sources, path);
+    std::fprintf(stderr, "timeline of %zu ranks: %s\n", sources.size(), path.c_str());
+  } catch (const Error& error) {
+    std::fprintf(stderr, "the timelines of the ranks are not joined: %s\n", error.what());
+  }
+}
+
 void report_one(const ReportFlags& flags) {
   const RunFiles run = load(flags.first);
+  if (!flags.json) join_traces(run.folder);
   const ReportOptions options{.now_unix_s = unix_now_s()};
   if (!flags.json || !flags.out.empty())
     write_page(flags.out.empty() ? run.folder + "/report.html" : flags.out, render_report_html(run, options));

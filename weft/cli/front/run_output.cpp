@@ -1,7 +1,6 @@
 #include "weft/cli/front/run_output.h"
 
 #include <fmt/core.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -91,7 +90,7 @@ void print_closing_table(const RunRecord& record, const std::string& report_path
   append(table.rows, memory_rows(facts));
   // On standard error, like all that is for people: standard output belongs to --json -.
   std::fprintf(stderr, "%sreport: %s\n", render_table(table, detect_terminal(STDERR_FILENO)).c_str(),
-               report_path.c_str());
+               report_path.empty() ? "not written" : report_path.c_str());
 }
 
 void write_json(const RunRecord& record, const std::string& path) {
@@ -101,12 +100,6 @@ void write_json(const RunRecord& record, const std::string& path) {
     return;
   }
   publish_file(Env::posix(), path, bytes_of(text));
-}
-
-int64_t peak_rss_bytes() {
-  struct rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
 
 }  // namespace weft::cli

@@ -15,6 +15,4 @@ void print_closing_table(const RunRecord& record, const std::string& report_path
 // `path` "-" is standard output.
 void write_json(const RunRecord& record, const std::string& path);
 
-int64_t peak_rss_bytes();
-
 }  // namespace weft::cli

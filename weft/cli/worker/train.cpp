@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -30,14 +31,14 @@
 #include "weft/engine/engine.h"
 #include "weft/engine/gradients_lost.h"
 #include "weft/engine/model_loading.h"
+#include "weft/engine/run_facts.h"
 #include "weft/engine/run_monitor.h"
 #include "weft/engine/settings.h"
 #include "weft/engine/sharded_init.h"
-#include "weft/monitor/machine_use.h"
 #include "weft/monitor/progress.h"
 #include "weft/monitor/run_record.h"
 #include "weft/monitor/span.h"
-#include "weft/plan/ledger.h"
+#include "weft/monitor/write_trouble.h"
 
 namespace weft::cli {
 namespace {
@@ -53,11 +54,6 @@ at::Device device_of(const TrainOptions& o, const World& world) {
                                         .what = "torch was built with CUDA but sees no GPU",
                                         .where = "",
                                         .fix = "check nvidia-smi and CUDA_VISIBLE_DEVICES, or leave --device out"});
-}
-
-int64_t peak_device_bytes(at::Device device) {
-  const auto stats = at::accelerator::getDeviceStats(device.index());
-  return stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak;
 }
 
 // One run from start to end. Built in parts, so that each part is short; used once.
@@ -85,11 +81,11 @@ class Training {
   std::optional<double> held_out_loss();
   void finish(const std::string& status);
   void finish_failed();
+  bool leave(const std::string& name, const std::function<std::string()>& make) const;
+  bool is_touched(const std::string& name) const;
   TrainCheckpointOptions options_of(std::string folder) const;
   void open_checkpoints(std::string folder);
-  std::optional<CheckpointFacts> checkpoint_facts() const;
   Error saved_after(const GradientsLost& lost);
-  std::optional<BucketFacts> bucket_facts() const;
   void finish_monitor();
   bool leads() const { return world_.rank == 0; }
 
@@ -108,9 +104,11 @@ class Training {
   RunRecord record_;
   StopSignal stop_;
   Stopwatch watch_;
-  at::Tensor staging_;     // [rows, seq + 1] on the CPU, drawn into each step
-  bool all_stop_ = false;  // some rank was asked to, or has no time left
-  bool all_save_ = false;  // somebody wants a checkpoint of this step
+  at::Tensor staging_;       // [rows, seq + 1] on the CPU, drawn into each step
+  bool all_stop_ = false;    // some rank was asked to, or has no time left
+  bool all_save_ = false;    // somebody wants a checkpoint of this step
+  bool save_stays_ = false;  // the file SAVE could not be taken away
+  bool has_report_ = false;
   int64_t first_step_ = 0;
 };
 
@@ -198,33 +196,25 @@ void Training::open_checkpoints(std::string folder) { checkpoints_.emplace(*engi
 
 void Training::begin_monitor() {
   run_folder_ = engine::exchange_texts(*world_.group, leads() ? folder_->path() : "", device_)[0];
-  monitor_.emplace(*engine_,
-                   RunMonitorOptions{
-                       .folder = run_folder_, .trace = o_.trace, .trace_from = o_.trace_from, .trace_to = o_.trace_to});
+  monitor_.emplace(*engine_, RunMonitorOptions{.folder = run_folder_,
+                                               .record = !o_.no_metrics,
+                                               .report = false,
+                                               .trace = o_.trace,
+                                               .trace_from = o_.trace_from,
+                                               .trace_to = o_.trace_to});
 }
 
 void Training::begin_record() {
-  const EngineStateBytes bytes = engine_->state_bytes();
-  record_.facts = {.name = leads() ? folder_->path().substr(folder_->path().rfind('/') + 1) : "",
-                   .device = o_.device,
-                   .data = data_->corpus ? data_->corpus->name() : o_.data,
-                   .params = model_.shape().num_params(),
-                   .world = world_.size,
-                   .stage = config_.zero_optimization.stage,
-                   .threads = threads_,
-                   .seed = o_.seed,
-                   .tokens_per_step = config_.train_batch_size * o_.seq,
-                   .first_step = first_step_,
-                   .params_bytes = bytes.params,
-                   .grads_bytes = bytes.grads,
-                   .optimizer_bytes = bytes.optimizer};
-  if (data_->corpus) record_.facts.unigram_entropy = data_->corpus->unigram_entropy();
-  const plan::Ledger ledger = make_ledger(engine_->plan(), static_cast<int>(config_.zero_optimization.stage));
-  for (const plan::MemoryKind kind : plan::kAllMemoryKinds)
-    record_.facts.ledger[std::string(name_of(kind))] = ledger.bytes(kind);
-  record_.facts.peak_flops_per_s = monitor_->peak_flops_per_s();
-  record_.facts.host_memory_bytes = host_memory_bytes();
-  if (device_.is_cuda()) record_.facts.device_memory_bytes = device_memory_bytes();
+  RunFacts& facts = record_.facts;
+  facts = engine::facts_at_start(*engine_);
+  if (leads()) facts.name = folder_->path().substr(folder_->path().rfind('/') + 1);
+  facts.data = data_->corpus ? data_->corpus->name() : o_.data;
+  facts.params = model_.shape().num_params();
+  facts.seed = o_.seed;
+  facts.tokens_per_step = config_.train_batch_size * o_.seq;
+  facts.first_step = first_step_;
+  if (data_->corpus) facts.unigram_entropy = data_->corpus->unigram_entropy();
+  facts.peak_flops_per_s = monitor_->peak_flops_per_s();
   if (!leads()) return;
   folder_->write("result.json", record_.to_json());
   const config::Reading reading = train_reading(o_, world_.size);
@@ -266,9 +256,24 @@ void Training::save_last() {
 
 // Taken away, so that one touch is one save.
 bool Training::wants_save() {
-  if (!leads() || !Env::posix().stat(folder_->file("SAVE"))) return false;
-  Env::posix().remove_file(folder_->file("SAVE"));
+  if (!is_touched("SAVE")) return false;
+  try {
+    Env::posix().remove_file(folder_->file("SAVE"));
+  } catch (const Error& error) {
+    tell_write_trouble(folder_->file("SAVE"), error);
+    return !std::exchange(save_stays_, true);
+  }
   return true;
+}
+
+// A folder that cannot be looked into holds no wishes.
+bool Training::is_touched(const std::string& name) const {
+  if (!leads()) return false;
+  try {
+    return Env::posix().stat(folder_->file(name)).has_value();
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 at::Tensor Training::batch(const data::BatchSource& source, int64_t step, int64_t micro_batch) {
@@ -308,11 +313,10 @@ float Training::one_step(int64_t step) {
 // The mean over ranks; and whether one of them wants to stop or to save, so that all do after the same step.
 float Training::share(float loss) {
   const bool out_of_time = o_.duration.count() > 0 && watch_.elapsed_ns() >= o_.duration.count();
-  const StepAgreed agreed = monitor_->step_done(
-      {.loss = loss,
-       .tokens = record_.facts.tokens_per_step,
-       .wants_stop = stop_.asked() || out_of_time || (leads() && Env::posix().stat(folder_->file("STOP"))),
-       .wants_save = wants_save()});
+  const StepAgreed agreed = monitor_->step_done({.loss = loss,
+                                                 .tokens = record_.facts.tokens_per_step,
+                                                 .wants_stop = stop_.asked() || out_of_time || is_touched("STOP"),
+                                                 .wants_save = wants_save()});
   all_stop_ = agreed.any_stop;
   all_save_ = agreed.any_save;
   return static_cast<float>(agreed.loss);
@@ -374,50 +378,27 @@ std::optional<double> Training::held_out_loss() {
 // Everything a run leaves behind, for a run that failed as well: the curve up to the fault is what people want to see.
 void Training::finish(const std::string& status) {
   record_.facts.status = status;
-  record_.facts.peak_rss_bytes = peak_rss_bytes();
-  if (device_.is_cuda()) record_.facts.peak_device_bytes = peak_device_bytes(device_);
-  record_.facts.optimizer_bytes = engine_->state_bytes().optimizer;
-  const EngineTotals totals = engine_->totals();
-  record_.facts.bytes_sent = totals.sent_bytes;
-  record_.facts.exposed_comm_ms =
-      totals.exposed_comm_s * 1e3 / static_cast<double>(std::max<int64_t>(1, record_.num_steps()));
+  engine::add_facts_at_end(record_.facts, *engine_, record_.num_steps());
   record_.facts.parts = monitor_->summary();
   // The host waits for nothing that a device does: its events tell.
   if (!device_.is_cpu() && record_.facts.parts)
     record_.facts.exposed_comm_ms = record_.facts.parts->exposed_comm_ms.median;
   record_.facts.flops_per_step = monitor_->flops_per_step();
-  record_.facts.buckets = bucket_facts();
-  record_.facts.checkpoints = checkpoint_facts();
   if (!leads()) return;
-  folder_->write("result.json", record_.to_json());
-  folder_->write("report.html", report_of(folder_->path()));
+  leave("result.json", [&] { return record_.to_json(); });
+  has_report_ = leave("report.html", [&] { return report_of(folder_->path()); });
   if (!o_.json_path.empty()) write_json(record_, o_.json_path);
 }
 
-std::optional<BucketFacts> Training::bucket_facts() const {
-  const auto tuning = engine_->tuning();
-  if (!tuning) return std::nullopt;
-  return BucketFacts{.num_buckets = tuning->num_buckets,
-                     .latency_ms = tuning->latency_s * 1e3,
-                     .bytes_per_s = tuning->bytes_per_s,
-                     .expected_exposed_ms = tuning->expected_s * 1e3,
-                     .bound_exposed_ms = tuning->bound_s * 1e3,
-                     .achieved_exposed_ms = tuning->achieved_s * 1e3};
-}
-
-std::optional<CheckpointFacts> Training::checkpoint_facts() const {
-  const CheckpointTotals totals = engine_->checkpoint_totals();
-  if (totals.num_saves == 0 && totals.num_copies == 0) return std::nullopt;
-  return CheckpointFacts{.num_saves = totals.num_saves,
-                         .num_failed = totals.num_failed,
-                         .bytes = static_cast<int64_t>(totals.bytes),
-                         .stopped_ms = totals.stopped_s * 1e3,
-                         .longest_stop_ms = totals.longest_stop_s * 1e3,
-                         .waited_ms = totals.waited_s * 1e3,
-                         .write_ms = totals.write_s * 1e3,
-                         .load_ms = totals.load_s * 1e3,
-                         .num_copies = totals.num_copies,
-                         .copy_stopped_ms = totals.copy_stopped_s * 1e3};
+// What took hours must not fail because a page about it cannot be written.
+bool Training::leave(const std::string& name, const std::function<std::string()>& make) const {
+  try {
+    folder_->write(name, make());
+    return true;
+  } catch (const Error& error) {
+    tell_write_trouble(folder_->file(name), error);
+    return false;
+  }
 }
 
 void Training::finish_monitor() {
@@ -472,7 +453,7 @@ int Training::run() {
   }
   finish_monitor();
   finish(stop_.asked() ? "stopped" : "finished");
-  if (leads()) print_closing_table(record_, folder_->file("report.html"));
+  if (leads()) print_closing_table(record_, has_report_ ? folder_->file("report.html") : "");
   stop_.leave_as_asked();
   return 0;
 }

@@ -1,5 +1,6 @@
 #include "weft/monitor/live/live_server.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -71,10 +72,8 @@ class LiveServer::Impl {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  std::string url() const {
-    const std::string query = options_.token.empty() ? "" : cat("?token=", options_.token);
-    return cat("http://", name_in_url(options_.host), ":", server_->port(), "/", query);
-  }
+  std::string address() const { return cat("http://", name_in_url(options_.host), ":", server_->port(), "/"); }
+  std::string url() const { return cat(address(), options_.token.empty() ? "" : cat("?token=", options_.token)); }
   int port() const { return server_->port(); }
   const std::string& token() const { return options_.token; }
 
@@ -82,6 +81,10 @@ class LiveServer::Impl {
   void announce(const std::string& path) {
     std::string text = "{\"schema\":1,\"url\":";
     append_json_string(text, url());
+    if (!options_.token.empty()) {
+      write_file(env_, path, {});  // closed to others before the token is in it
+      ::chmod(path.c_str(), S_IRUSR | S_IWUSR);
+    }
     write_file(env_, path, bytes_of(cat(text, ",\"pid\":", ::getpid(), "}\n")));
     announced_ = path;
   }
@@ -97,6 +100,7 @@ LiveServer::LiveServer(Env& env, const std::string& folder, LiveServerOptions op
     : impl_(std::make_unique<Impl>(env, folder, std::move(options))) {}
 LiveServer::~LiveServer() = default;
 std::string LiveServer::url() const { return impl_->url(); }
+std::string LiveServer::address() const { return impl_->address(); }
 int LiveServer::port() const { return impl_->port(); }
 const std::string& LiveServer::token() const { return impl_->token(); }
 

@@ -26,8 +26,8 @@ struct LiveServerOptions {
   int port = 6006;                 // 0: any
   int num_ports = 16;              // tried one after the other while a port is in use; 1: this one or none
   std::string token = {};          // empty: none on this machine, a random one elsewhere
-  bool announce = false;           // write dashboard.json into the run folder while serving
-  int max_event_clients = 16;      // pages that may be open at a time
+  bool announce = false;  // write dashboard.json into the run folder while serving; with a token for its owner alone
+  int max_event_clients = 16;  // pages that may be open at a time
 };
 
 class LiveServer {
@@ -39,6 +39,8 @@ class LiveServer {
 
   // "http://127.0.0.1:6006/", with ?token=... where one is needed.
   std::string url() const;
+  // The same without the token.
+  std::string address() const;
   int port() const;
   const std::string& token() const;
 
