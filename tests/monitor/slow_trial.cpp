@@ -1,5 +1,5 @@
-// A rank of slow_trials.py: trains, is slowed down on purpose (a random rank, part of the step, 5 to 50 % of it), and prints what the
-// monitor makes of it, a line of JSON for each.
+// A rank of slow_trials.py: trains, is slowed down on purpose (a random rank, part of the step, 5 to 50 % of it; or the link of all), and
+// prints what the monitor makes of it, a line of JSON for each, and another when it was left alone for a while.
 //
 //   weft run -n 3 -- slow_trial NUM_SLOWDOWNS SEED RUN_FOLDER          0 slowdowns: 1,000 quiet steps, all alarms are printed
 #include <ATen/Parallel.h>
@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "weft/base/error.h"
+#include "weft/comm/wrapped_group.h"
 #include "weft/engine/run_monitor.h"
 #include "weft/engine/torch_optimizer.h"
 
@@ -21,7 +22,8 @@ namespace weft {
 namespace {
 
 constexpr int kLayers = 8, kSize = 256, kRows = 256;
-constexpr const char* kPhases[] = {"data", "forward", "backward", "optimizer"};
+constexpr const char* kPhases[] = {"data", "forward", "backward", "optimizer", "link"};
+constexpr int kLink = 4;
 
 struct Slowdown {
   int rank = -1;
@@ -59,6 +61,43 @@ OptimizerFactory slow_sgd() {
   };
 }
 
+// Reductions end later than they do, for everybody.
+class LateWork final : public comm::WorkState {
+ public:
+  LateWork(comm::Work work, double late_ms) : work_(std::move(work)), late_ns_(static_cast<int64_t>(late_ms * 1e6)) {}
+  bool done() override { return work_.done() && now_ns() >= work_.finished_ns() + late_ns_; }
+  void wait(Deadline deadline) override {
+    work_.wait(deadline);
+    std::this_thread::sleep_for(std::chrono::nanoseconds(work_.finished_ns() + late_ns_ - now_ns()));
+  }
+  int64_t finished_ns() override { return done() ? work_.finished_ns() + late_ns_ : 0; }
+
+ private:
+  const comm::Work work_;
+  const int64_t late_ns_;
+};
+
+class SlowLink final : public comm::WrappedGroup {
+ public:
+  explicit SlowLink(std::shared_ptr<comm::Group> inner) : WrappedGroup(std::move(inner)) {}
+
+ private:
+  std::shared_ptr<comm::Group> wrap(std::shared_ptr<comm::Group> part, const std::vector<int>&) override {
+    return std::make_shared<SlowLink>(std::move(part));
+  }
+  comm::Work launch(const comm::Collective& call, comm::Launch how) override {
+    const comm::Work work = pass_on(call, how);
+    const bool is_late =
+        delayed_phase == kLink && how == comm::Launch::kAsync && call.operation == comm::Operation::kReduceScatter;
+    return is_late ? comm::Work(std::make_shared<LateWork>(work, delay_ms)) : work;
+  }
+};
+
+World with_slow_link(World world) {
+  world.group = std::make_shared<SlowLink>(world.group);
+  return world;
+}
+
 struct Net {
   std::vector<at::Tensor> weights;
   Net() {
@@ -89,7 +128,7 @@ class Trial {
 
   // Whoever of all ranks is slow after so many steps.
   void steps(int count, const Slowdown& slow) {
-    const bool is_me = slow.rank == engine_.world().rank;
+    const bool is_me = slow.phase == kLink || slow.rank == engine_.world().rank;
     delayed_phase = is_me ? slow.phase : -1;
     delayed_layer = slow.layer;
     delay_ms = slow.percent / 100 * step_ms_;
@@ -147,7 +186,7 @@ void print(const Slowdown& slow, const Trial& trial) {
   for (const SlowRank& one : trial.found())
     found.push_back({{"rank", one.rank}, {"phase", one.phase}, {"where", one.where}, {"percent", one.percent}});
   const nlohmann::json line = {{"rank", slow.rank},
-                               {"phase", slow.rank < 0 ? "" : kPhases[slow.phase]},
+                               {"phase", slow.percent == 0 ? "" : kPhases[slow.phase]},
                                {"where", slow.phase == 2 ? "layer" + std::to_string(slow.layer) : ""},
                                {"percent", slow.percent},
                                {"step_ms", trial.step_ms()},
@@ -159,18 +198,22 @@ void print(const Slowdown& slow, const Trial& trial) {
 void run(int num_slowdowns, uint32_t seed, const std::string& folder) {
   constexpr int kQuiet = 64, kSlow = 48;
   at::set_num_threads(1);
-  const World world = init();
+  const World world = with_slow_link(init());
   at::manual_seed(static_cast<uint64_t>(seed));
   Trial trial(world, folder);
   trial.warm_up();
   std::mt19937 random(seed);
   const auto draw = [&](int count) { return static_cast<int>(random() % static_cast<uint32_t>(count)); };
   for (int i = 0; i < num_slowdowns; ++i) {
-    const Slowdown slow{
-        .rank = draw(world.size), .phase = draw(4), .layer = draw(kLayers), .percent = 5 + 45.0 * draw(1000) / 1000};
+    Slowdown slow{.rank = draw(world.size),
+                  .phase = draw(kLink + 1),
+                  .layer = draw(kLayers),
+                  .percent = 5 + 45.0 * draw(1000) / 1000};
+    if (slow.phase == kLink) slow.rank = -1;  // nobody's
     trial.steps(kSlow, slow);
     print(slow, trial);
     trial.steps(kQuiet, {});
+    print({}, trial);
   }
   for (int i = 0; num_slowdowns == 0 && i < 125; ++i) {
     trial.steps(8, {});
