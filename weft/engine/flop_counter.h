@@ -5,13 +5,13 @@
 //   ... forward, backward ...
 //   FlopCount count = counter.end();          // count.total
 //
-// A multiplication and an addition are two. Counted are matrix products, attention and convolutions, forward and backward; the rest of a
-// network is memory traffic. Attention counts as if nothing were masked, and its backward as twice its forward: what a kernel
-// computes again inside itself is not counted, what the program computes again (activation checkpointing) is. What autograd runs
-// counts as soon as it is run: end() after backward.
+// A multiplication and an addition are two (operator_flops.h). Counted are matrix products, attention, convolutions and recurrent
+// layers, forward and backward; the rest of a network is memory traffic. Attention counts as if nothing were masked, and its
+// backward as twice its forward: what a kernel computes again inside itself is not counted, what the program computes again
+// (activation checkpointing) is. What autograd runs counts as soon as it is run: end() after backward.
 //
-// While one lives every operator costs about a microsecond more: for a step now and then. Threads: operators of any thread
-// are counted; at most one counter at a time, made and ended by one thread. Failure: Error(kBug) for a second one.
+// While one lives every operator costs about a microsecond more: for a step now and then. Threads: operators of any
+// thread are counted; at most one counter at a time, made and ended by one thread. Failure: Error(kBug) for a second one.
 #pragma once
 
 #include <cstdint>

@@ -2,11 +2,14 @@
 
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/lstm.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <gtest/gtest.h>
 
+#include "weft/engine/autocast.h"
 #include "weft/engine/flops_table.h"
 
 namespace weft::engine {
@@ -36,6 +39,37 @@ TEST(FlopCounter, CountsConvolutions) {
   const at::Tensor y = at::conv2d(x, weight, {}, 1, 1);
   y.sum().backward();
   EXPECT_EQ(counter.end().total, 3 * 2 * (2 * 8 * 9 * 9) * (4 * 3 * 3));
+}
+
+// Whichever kernel runs: a fused one for all steps, or a product a step.
+TEST(FlopCounter, CountsRecurrentLayers) {
+  constexpr int64_t kSteps = 5, kBatch = 3, kIn = 8, kHidden = 16;
+  const at::Tensor x = parameter({kSteps, kBatch, kIn});
+  std::vector<at::Tensor> state = {parameter({2, kBatch, kHidden}), parameter({2, kBatch, kHidden})}, weights;
+  for (const int64_t in : {kIn, kHidden}) {
+    for (const auto& shape :
+         std::vector<std::vector<int64_t>>{{4 * kHidden, in}, {4 * kHidden, kHidden}, {4 * kHidden}, {4 * kHidden}})
+      weights.push_back(parameter(shape));
+  }
+  FlopCounter counter;
+  const auto [out, h, c] = at::lstm(x, state, weights, true, 2, 0.0, true, false, false);
+  out.sum().backward();
+  const int64_t per_token = 4 * kHidden * (kIn + kHidden) + 4 * kHidden * (kHidden + kHidden);
+  EXPECT_EQ(counter.end().total, 3 * 2 * kSteps * kBatch * per_token);
+}
+
+TEST(FlopCounter, CountsOnceWhatAutocastCallsAgain) {
+  const at::Tensor x = parameter({6, 4}), weight = parameter({4, 3});
+  FlopCounter counter;
+  at::Tensor y;
+  {
+    const Autocast narrow(at::kCPU, at::kBFloat16);
+    y = at::mm(x, weight);
+  }
+  y.sum().backward();
+  const FlopCount count = counter.end();
+  EXPECT_EQ(count.total, 3 * 2 * 6 * 4 * 3);
+  EXPECT_EQ(count.calls.at("aten::mm"), 3);
 }
 
 TEST(FlopCounter, CountsOnlyWhileItLives) {
