@@ -98,6 +98,13 @@ std::string change_of(const ModelTensors& now, const ModelTensors& given) {
                         : cat("parameter '", before.begin()->first, "' was taken out of the model after initialize()");
 }
 
+std::string short_type(std::string_view type) {
+  const size_t colons = type.substr(0, type.find('<')).rfind("::");
+  if (colons != std::string_view::npos) type.remove_prefix(colons + 2);
+  if (type.size() > 4 && type.ends_with("Impl")) type.remove_suffix(4);
+  return std::string(type);
+}
+
 ModelTensors with_defined_buffers(ModelTensors model) {
   std::erase_if(model.buffers, [](const auto& buffer) { return !buffer.second.defined(); });
   return model;

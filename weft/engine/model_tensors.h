@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,12 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 struct ModelTensors {
   NamedTensors parameters, buffers;
+  // Names and types of its modules, its own first with the name ""; empty where there are none to ask: names tell then.
+  std::vector<std::pair<std::string, std::string>> modules = {};
 };
+
+// "Linear" for "torch::nn::LinearImpl".
+std::string short_type(std::string_view type);
 
 // From anything with torch::nn::Module's named_parameters() and named_buffers(): so this header needs none of torch::nn.
 template <typename Module>
@@ -26,6 +32,12 @@ ModelTensors tensors_of(const Module& model) {
   ModelTensors out;
   for (const auto& entry : model.named_parameters()) out.parameters.emplace_back(entry.key(), entry.value());
   for (const auto& entry : model.named_buffers()) out.buffers.emplace_back(entry.key(), entry.value());
+  if constexpr (requires { model.named_modules(std::string(), false); }) {
+    // Without the model itself, which would have to be in a shared_ptr.
+    out.modules.emplace_back("", short_type(model.name()));
+    for (const auto& entry : model.named_modules(std::string(), false))
+      out.modules.emplace_back(entry.key(), short_type(entry.value()->name()));
+  }
   return out;
 }
 
