@@ -66,6 +66,7 @@ std::string timeline_section(const RunFiles& run);
 std::string overlap_section(const RunFiles& run, const RunSummary& summary);
 std::string memory_section(const RunFiles& run, const RunSummary& summary);
 std::string ranks_section(const RunFiles& run);
+std::string flops_section(const RunFiles& run);
 std::string advice_section(const RunFiles& run);
 std::string settings_section(const RunFiles& run);
 std::string facts_section(const RunFiles& run, const RunSummary& summary, const ReportData& data);

@@ -7,6 +7,7 @@ namespace weft::detail {
 namespace {
 
 constexpr size_t kMaxTextBytes = 4096, kMaxKinds = 64;
+constexpr int64_t kMaxModuleDepth = 64;
 constexpr double kLargestWhole = 9e15;  // doubles hold every whole number below it
 
 const Json& list_of(const Json& root, const char* key) {
@@ -98,6 +99,17 @@ std::optional<TimelineSpan> span_from(const Json& it, size_t num_rows) {
   if (it.size() > 5 && it[5].is_number_integer()) span.bucket = it[5].get<int64_t>();
   if (it.size() > 6 && it[6].is_number_integer()) span.bytes = it[6].get<int64_t>();
   return span;
+}
+
+FlopsRow flops_row_from(const Json& it) {
+  return {.name = text_of(it, "name"),
+          .type = text_of(it, "type"),
+          .depth = std::clamp<int64_t>(whole_of(it, "depth", 0), 0, kMaxModuleDepth),
+          .num_parameters = number_of(it, "parameters"),
+          .forward = number_of(it, "forward"),
+          .backward = number_of(it, "backward"),
+          .recomputed = number_of(it, "recomputed"),
+          .ms = number_of(it, "ms")};
 }
 
 }  // namespace
@@ -205,6 +217,16 @@ RunTimeline timeline_from(const Json& root, const RunLimits& limits) {
     if (out.spans.size() == limits.spans) break;
     if (auto span = span_from(it, out.rows.size())) out.spans.push_back(std::move(*span));
   }
+  return out;
+}
+
+RunFlops flops_from(const Json& root, const RunLimits& limits) {
+  RunFlops out{.step = whole_of(root, "step", 0), .total = number_of(root, "total")};
+  for (const Json& it : list_of(root, "modules")) {
+    if (out.modules.size() == limits.modules) break;
+    if (it.is_object()) out.modules.push_back(flops_row_from(it));
+  }
+  out.elsewhere = flops_row_from(field_of(root, "elsewhere"));
   return out;
 }
 

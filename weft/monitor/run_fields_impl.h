@@ -26,5 +26,6 @@ RunResult result_from(const Json& root);
 RunRanks ranks_from(const Json& root, const RunLimits& limits);
 RunSettings settings_from(const Json& root, const RunLimits& limits);
 RunTimeline timeline_from(const Json& root, const RunLimits& limits);
+RunFlops flops_from(const Json& root, const RunLimits& limits);
 
 }  // namespace weft::detail

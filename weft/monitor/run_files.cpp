@@ -88,6 +88,7 @@ class Loader {
     run_.ranks = read<RunRanks>("ranks.json", limited(detail::ranks_from));
     run_.settings = read<RunSettings>("settings.json", limited(detail::settings_from));
     run_.timeline = read<RunTimeline>("timeline.json", limited(detail::timeline_from));
+    run_.flops = read<RunFlops>("flops.json", limited(detail::flops_from));
     load_log();
     run_.has_flight_dumps = is_there("flight");
     for (const char* name : {"metrics.jsonl", "ranks.json"}) {

@@ -107,6 +107,22 @@ struct RunTimeline {
   std::vector<TimelineSpan> spans = {};
 };
 
+// A module with all that is in it, in FLOP.
+struct FlopsRow {
+  std::string name = {}, type = {};
+  int64_t depth = 0;
+  double num_parameters = kUnknown, forward = kUnknown, backward = kUnknown, recomputed = kUnknown;
+  double ms = kUnknown;  // in the operators that were counted
+};
+
+// Of flops.json: one step of rank 0.
+struct RunFlops {
+  int64_t step = 0;
+  double total = kUnknown;
+  std::vector<FlopsRow> modules = {};  // the model itself first, each before those in it
+  FlopsRow elsewhere = {};
+};
+
 struct RunFiles {
   std::string folder;
   std::vector<RunRow> rows = {};  // ascending, each step once: of a step that was run twice the later row
@@ -114,6 +130,7 @@ struct RunFiles {
   std::optional<RunRanks> ranks = {};
   std::optional<RunSettings> settings = {};
   std::optional<RunTimeline> timeline = {};
+  std::optional<RunFlops> flops = {};
   std::vector<std::string> last_lines = {};  // of log.txt
   bool has_flight_dumps = false;
   double written_unix_s = kUnknown;     // when a step was last recorded, as the file system here has it
@@ -125,7 +142,7 @@ struct RunFiles {
 
 struct RunLimits {
   uint64_t json_bytes = uint64_t{256} << 20;
-  size_t rows = 1'000'000, ranks = 4'096, settings = 4'096, spans = 200'000;
+  size_t rows = 1'000'000, ranks = 4'096, settings = 4'096, spans = 200'000, modules = 100'000;
 };
 
 RunFiles load_run(Env& env, const std::string& folder, const RunLimits& limits = {});

@@ -154,6 +154,19 @@ TEST_F(RunFolder, SpansThatLieNowhereAreLeftOut) {
   EXPECT_EQ(run.timeline->spans.size(), 1U);
 }
 
+TEST_F(RunFolder, FlopsAreReadAsFarAsTheyAreSound) {
+  put("flops.json", R"({"schema": 1, "step": 3, "total": 9, "elsewhere": [], "modules": [
+    {"name": "", "type": "Net", "depth": 0, "parameters": 5, "forward": 3, "backward": 6, "recomputed": 0, "ms": 0.5},
+    {"name": 7, "depth": 1e300, "forward": "many"}, 8]})");
+  const RunFiles run = load({.modules = 2});
+  ASSERT_TRUE(run.flops);
+  ASSERT_EQ(run.flops->modules.size(), 2U);
+  EXPECT_EQ(run.flops->modules[0].type, "Net");
+  EXPECT_EQ(run.flops->modules[0].backward, 6);
+  EXPECT_EQ(run.flops->modules[1].depth, 0);
+  EXPECT_TRUE(std::isnan(run.flops->modules[1].forward) && std::isnan(run.flops->elsewhere.forward));
+}
+
 TEST_F(RunFolder, TheLogsLastLinesAreKept) {
   std::string text;
   for (int i = 0; i < 9000; ++i) text += cat("line ", i, "\n");

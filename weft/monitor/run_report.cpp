@@ -171,7 +171,8 @@ std::string render_report_html(const RunFiles& run, const ReportOptions& options
                          .has_dot = true}});
   std::string sections = headline(run, summary, data) + end_section(run, summary) + targets_section(summary);
   sections += loss_section(data) + rate_section(data) + parts_section(run, summary, read_out) + timeline_section(run);
-  sections += overlap_section(run, summary) + ranks_section(run) + memory_section(run, summary) + advice_section(run);
+  sections += overlap_section(run, summary) + ranks_section(run) + memory_section(run, summary);
+  sections += flops_section(run) + advice_section(run);
   sections += settings_section(run) + facts_section(run, summary, data) + numbers_section(data) + notes_html(run);
   return page(run.name(), {"weft run report", "weft 运行报告"}, subtitle(run, summary), sections, read_out.html());
 }

@@ -42,6 +42,10 @@ void add_the_rest(RunFiles& run) {
   run.timeline = RunTimeline{.steps = {{40, 0, 100}},
                              .rows = {{0, "compute"}, {0, "reduce"}},
                              .spans = {{0, 0, 80, "backward", "backward"}, {1, 20, 90, "reduce", "reduce", 3, 4096}}};
+  run.flops = RunFlops{.step = 3, .total = 8e9};
+  run.flops->modules = {{.name = "", .type = "Gpt", .forward = 2e9, .backward = 4e9},
+                        {.name = "block0.qkv", .type = "Linear", .depth = 2, .forward = 1e9, .backward = 1e9}};
+  run.flops->elsewhere.forward = 2e9;
 }
 
 // "" when every element is closed in order, else what is wrong. Knows just enough HTML for our own pages.
@@ -90,10 +94,29 @@ TEST(RunReport, HoldsTheRunAndItsFacts) {
   add_the_rest(run);
   const std::string html = render_report_html(run);
   expect_sound(html);
-  for (const char* piece : {"<title>gpt-nano</title>", "train.bin", "unigram entropy", "Held-out loss", ">2.200<",
-                            "Throughput", "prefers-color-scheme: dark", "@media print", "name=\"viewport\"",
-                            "rank 1 is slow: backward takes 14.0 ms", "blocks.3", "12.5 %", "zero_optimization.stage",
-                            "ds_config.json:5:14", "turn it on", "打开它", "Timeline of a step", "+100.0 %"}) {
+  for (const char* piece : {"<title>gpt-nano</title>",
+                            "train.bin",
+                            "unigram entropy",
+                            "Held-out loss",
+                            ">2.200<",
+                            "Throughput",
+                            "prefers-color-scheme: dark",
+                            "@media print",
+                            "name=\"viewport\"",
+                            "rank 1 is slow: backward takes 14.0 ms",
+                            "blocks.3",
+                            "12.5 %",
+                            "zero_optimization.stage",
+                            "ds_config.json:5:14",
+                            "turn it on",
+                            "打开它",
+                            "Timeline of a step",
+                            "+100.0 %",
+                            "FLOPs by module",
+                            "<code>qkv</code>",
+                            ">75.0 %<",
+                            "(elsewhere)",
+                            "8 GFLOP in all"}) {
     EXPECT_TRUE(has(html, piece)) << piece;
   }
 }
@@ -109,6 +132,7 @@ TEST(RunReport, HostileTextStaysText) {
   run.ranks->ranks[0].host = run.ranks->slow[0].phase = run.ranks->slow[0].where = evil;
   run.settings->settings[0] = {evil, evil, evil};
   run.settings->advice[0] = {evil, evil, evil, evil, evil, evil};
+  run.flops->modules[1].name = run.flops->modules[1].type = evil;
   run.timeline->rows[0].track = run.timeline->spans[0].name = run.timeline->spans[0].category = evil;
   const std::string html = render_report_html(run);
   expect_sound(html);
@@ -181,6 +205,19 @@ TEST(RunReport, ALongRunStaysASmallPage) {
   expect_sound(html);
   EXPECT_LT(html.size(), 800'000U);
   EXPECT_TRUE(has(html, "5065"));  // the slowest step of a column stays
+}
+
+TEST(RunReport, AHugeModelHasATableOfItsTop) {
+  RunFiles run = sample_run(30);
+  run.flops = RunFlops{.step = 3, .total = 8e9, .modules = {{.name = "", .type = "Gpt"}}};
+  for (int i = 0; i < 3000; ++i) {
+    run.flops->modules.push_back({.name = cat("b", i), .depth = 1});
+    run.flops->modules.push_back({.name = cat("b", i, ".deep"), .depth = 2});
+  }
+  const std::string html = render_report_html(run);
+  expect_sound(html);
+  EXPECT_TRUE(has(html, "<code>b78</code>") && !has(html, "<code>b79</code>") && !has(html, "<code>deep</code>"));
+  EXPECT_TRUE(has(html, "5,921 deeper modules are in flops.json"));
 }
 
 TEST(RunReport, AsJsonItHoldsTheTargets) {
