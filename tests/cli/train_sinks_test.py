@@ -1,4 +1,5 @@
-"""What ds_config.json asks a run to tell: tensorboard, csv_monitor, wandb, comms_logger, dump_state, memory_breakdown, through the real trainer."""
+"""What ds_config.json asks a run to tell: tensorboard, csv_monitor, wandb, comms_logger, dump_state, memory_breakdown, flops_profiler, through the real
+trainer."""
 
 from __future__ import annotations
 
@@ -139,3 +140,51 @@ def test_memory_breakdown_adds_a_line_to_each_print(train, tmp_path):
     found = re.findall(r"step (\d+): memory ([\d.]+) (\w+) resident", done.err)
     assert [step for step, _, _ in found] == ["3", "6"]
     assert all(unit in ("MiB", "GiB") and float(size) > 0 for _, size, unit in found)
+
+
+def flops_of(tmp_path: pathlib.Path) -> tuple[dict, dict[str, dict]]:
+    flops = json.loads((tmp_path / "runs" / "r" / "flops.json").read_text())
+    assert flops["schema"] == 1
+    return flops, {module["name"]: module for module in flops["modules"]}
+
+
+def sum_of(module: dict) -> int:
+    return module["forward"] + module["backward"] + module["recomputed"]
+
+
+@pytest.mark.parametrize("section", [{}, {"zero_optimization": {"stage": 3}}, {"torch_autocast": {"enabled": True, "dtype": "bfloat16"}}], ids=["stage2", "stage3", "autocast"])
+def test_flops_profiler_counts_each_module_by_its_formula(train, tmp_path, section):
+    config(tmp_path, flops_profiler={"enabled": True, "profile_step": 3}, **section)
+    done = train("--layers", "2")
+    flops, modules = flops_of(tmp_path)
+    dim, seq, tokens = 16, 16, 2 * 2 * 16
+    for block in ("block0", "block1"):
+        assert sum_of(modules[block]) == 3 * tokens * (24 * dim**2 + 4 * seq * dim)
+        assert modules[block]["forward"] * 2 == modules[block]["backward"]
+        assert sum_of(modules[f"{block}.qkv"]) == 3 * tokens * 6 * dim**2
+        assert modules[block]["parameters"] == 12 * dim**2 + 13 * dim
+        assert modules[block]["type"] == "GptBlock"
+    assert sum_of(modules[""]) == flops["total"] and sum_of(flops["elsewhere"]) == 0
+    assert flops["step"] == 3
+    assert sum(one["flops"] for one in flops["operators"]) == flops["total"]
+    result = json.loads((tmp_path / "runs" / "r" / "result.json").read_text())
+    assert flops["total"] * 2 == result["flops_per_step"]
+    assert done.err.count("FLOPs of step 3 on this rank") == 1
+    assert re.search(r"\n    block0 +GptBlock +3,280 ", done.err) and "aten::addmm" in done.err
+    assert "FLOPs by module" in (tmp_path / "runs" / "r" / "report.html").read_text()
+
+
+def test_flops_profiler_shows_what_it_is_told_to(train, tmp_path):
+    more = {"module_depth": 1, "top_modules": 2, "detailed": False, "recompute_fwd_factor": 1.0, "output_file": "flops.txt"}
+    config(tmp_path, flops_profiler={"enabled": True, "profile_step": 2, **more})
+    done = train(ranks=1)
+    text = (tmp_path / "flops.txt").read_text()
+    assert "the FLOPs of step 2 are in flops.txt" in done.err and "on this rank" not in done.err
+    assert re.search(r"\n  0 +Gpt .*\n  1 +Linear .*\n  1 +GptBlock .*\n$", text), text
+    assert "recompute_fwd_factor 1: forward times 4 is" in text
+
+
+def test_flops_profiler_with_a_file_that_cannot_be_written_prints(train, tmp_path):
+    config(tmp_path, flops_profiler={"enabled": True, "output_file": "missing/flops.txt"})
+    done = train(ranks=1)
+    assert "missing/flops.txt" in done.err and done.err.count("FLOPs of step 1 on this rank") == 1

@@ -124,7 +124,10 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[169], r.wandb.team);
   take(values[170], r.wandb.project);
   take(values[180], r.flops_profiler.enabled);
+  take(values[181], r.flops_profiler.recompute_fwd_factor);
   take(values[182], r.flops_profiler.profile_step);
+  take(values[183], r.flops_profiler.module_depth);
+  take(values[184], r.flops_profiler.top_modules);
   take(values[185], r.flops_profiler.detailed);
   take(values[186], r.flops_profiler.output_file);
   take(values[189], r.comms_logger.enabled);

@@ -170,11 +170,14 @@ struct Wandb {
   std::string project = "deepspeed";  // Project.
 };
 
-// Counts floating-point operations of one step, by operator. Enabled, it also switches wall_clock_breakdown on.
+// Counts floating-point operations of one step, by module and by operator. Enabled, it also switches wall_clock_breakdown on.
 struct FlopsProfiler {
   bool enabled = false;  // Profile.
+  double recompute_fwd_factor = 0.0;  // Forward passes repeated in backward, for the estimate beside what was counted.
   int64_t profile_step = 1;  // Which step.
-  bool detailed = true;  // By operator; false: only the sum.
+  int64_t module_depth = -1;  // Depth of the table; -1: all.
+  int64_t top_modules = 1;  // Largest kinds of modules shown of each depth.
+  bool detailed = true;  // Every module and operator; false: only the sums and the largest of each depth.
   std::optional<std::string> output_file = {};  // Where the table goes.
 };
 

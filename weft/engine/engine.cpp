@@ -55,6 +55,7 @@ int64_t Engine::skipped_steps() const { return it_->updater().num_skipped(); }
 int64_t Engine::micro_steps() const { return it_->micro_steps(); }
 at::Device Engine::device() const { return it_->device(); }
 const World& Engine::world() const { return it_->world(); }
+const engine::ModelTensors& Engine::model() const { return it_->model(); }
 const config::Resolved& Engine::config() const { return it_->config(); }
 const plan::Plan& Engine::plan() const { return it_->plan(); }
 EngineTotals Engine::totals() const { return it_->totals(); }

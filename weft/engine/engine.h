@@ -161,7 +161,8 @@ class Engine {
   int64_t skipped_steps() const;  // for a gradient that was not finite
   int64_t micro_steps() const;
   const World& world() const;
-  at::Device device() const;  // of the parameters
+  const engine::ModelTensors& model() const;  // as it was given, its parameters where they lie now
+  at::Device device() const;                  // of the parameters
   const config::Resolved& config() const;
   const plan::Plan& plan() const;
   EngineTotals totals() const;

@@ -85,17 +85,61 @@ TEST(FlopCounter, CountsOnlyWhileItLives) {
   EXPECT_EQ(second.end().total, 0);
 }
 
-TEST(FlopsTable, HasTheLargestFirst) {
-  const FlopCount count{.total = 4'000'000'000,
-                        .by_operator = {{"aten::addmm", 1'000'000'000}, {"aten::mm", 3'000'000'000}},
-                        .calls = {{"aten::addmm", 2}, {"aten::mm", 4}}};
-  const std::string text = flops_table(count, {.step = 5, .step_ms = 100, .peak_flops_per_s = 8e10});
-  EXPECT_NE(text.find("FLOPs of step 5 on this rank: 4 GFLOP in 100.0 ms: 40 GFLOP/s, 50.0 % of the peak"),
-            std::string::npos)
+FlopCount sample_count() {
+  constexpr int64_t kGiga = 1'000'000'000;
+  const auto row = [](const char* name, const char* type, int parent, int depth, int64_t giga) {
+    return ModuleRow{.name = name,
+                     .type = type,
+                     .parent = parent,
+                     .depth = depth,
+                     .num_parameters = giga * 1000,
+                     .flops = {.forward = giga * kGiga, .backward = 2 * giga * kGiga, .elapsed_ns = giga * 1'500'000}};
+  };
+  return {.total = 31 * kGiga,
+          .by_operator = {{"aten::addmm", 11 * kGiga}, {"aten::mm", 20 * kGiga}},
+          .calls = {{"aten::addmm", 2}, {"aten::mm", 4}},
+          .modules = {row("", "Net", -1, 0, 10), row("a", "Block", 0, 1, 3), row("a.in", "Linear", 1, 2, 2),
+                      row("b", "Block", 0, 1, 3), row("c", "Head", 0, 1, 4)},
+          .elsewhere = {.forward = kGiga}};
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(FlopsTable, HasTheTreeAndTheLargestOperatorsFirst) {
+  const std::string text = flops_table(
+      sample_count(), {.step = 5, .step_ms = 100, .peak_flops_per_s = 6.2e11, .has_times = true, .top_modules = 2});
+  EXPECT_TRUE(has(text,
+                  "FLOPs of step 5 on this rank: 31 GFLOP in 100.0 ms: 310 GFLOP/s, 50.0 % of the peak\n"
+                  "forward 11 GFLOP, backward 20 GFLOP, computed again 0 GFLOP\n"))
       << text;
+  EXPECT_TRUE(has(text,
+                  "\n  1      Block          2       6,000  18 G  58.1 %\n"
+                  "  1      Head           1       4,000  12 G  38.7 %\n"))
+      << text;
+  EXPECT_TRUE(has(text,
+                  "\n    a          Block        3,000      3 G       6 G    0 G  29.0 %   4.50 ms\n"
+                  "      in       Linear       2,000      2 G       4 G    0 G  19.4 %   3.00 ms\n"))
+      << text;
+  EXPECT_TRUE(has(text, "\n  (elsewhere)                          1 G")) << text;
   EXPECT_LT(text.find("aten::mm"), text.find("aten::addmm"));
-  EXPECT_NE(text.find("75.0 %"), std::string::npos) << text;
-  EXPECT_EQ(flops_table(count, {.step = 5, .only_total = true}).find('\n'), std::string::npos);
+  EXPECT_FALSE(has(text, "recompute_fwd_factor"));
+}
+
+TEST(FlopsTable, IsCutAsTheConfigSays) {
+  const FlopCount count = sample_count();
+  const std::string top = flops_table(count, {.step = 5, .module_depth = 1, .recompute_fwd_factor = 1});
+  EXPECT_TRUE(has(top, "    a ")) << top;
+  EXPECT_FALSE(has(top, "Linear")) << top;
+  EXPECT_FALSE(has(top, " ms")) << top;
+  EXPECT_TRUE(has(top, "recompute_fwd_factor 1: forward times 4 is 44 GFLOP, an estimate; counted were 31 GFLOP"))
+      << top;
+  const std::string summary = flops_table(count, {.step = 5, .detailed = false});
+  EXPECT_TRUE(has(summary, "  1      Block ")) << summary;
+  EXPECT_FALSE(has(summary, "Head")) << "one of each depth: " << summary;
+  EXPECT_FALSE(has(summary, "(model)") || has(summary, "aten::")) << summary;
+  FlopCount by_operator = sample_count();
+  by_operator.modules.clear();
+  EXPECT_EQ(flops_table(by_operator, {.step = 5, .detailed = false}).find('\n'), std::string::npos);
 }
 
 }  // namespace

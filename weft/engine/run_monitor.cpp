@@ -18,7 +18,7 @@
 #include "weft/engine/agree.h"
 #include "weft/engine/clock_offsets.h"
 #include "weft/engine/device_spans.h"
-#include "weft/engine/flops_table.h"
+#include "weft/engine/flops_profile.h"
 #include "weft/engine/peak_flops.h"
 #include "weft/engine/run_facts.h"
 #include "weft/monitor/bucket_names.h"
@@ -80,10 +80,6 @@ double peak_of(const Engine& engine) {
                                                                        : at::kFloat);
 }
 
-bool is_profiled(const config::Resolved& config, int64_t step) {
-  return config.flops_profiler.enabled && step == std::max<int64_t>(1, config.flops_profiler.profile_step);
-}
-
 TelemetryOptions telemetry_options(const Engine& engine, const RunMonitorOptions& options,
                                    const std::vector<std::string>& hosts) {
   return {.folder = options.folder,
@@ -111,7 +107,7 @@ RunMonitor::RunMonitor(Engine& engine, RunMonitorOptions options)
   telemetry_.emplace(Env::posix(), telemetry_options(engine, options_, hosts_));
   if (options_.count_flops_every > 0) peak_flops_per_s_ = peak_of(engine);
   totals_ = engine.totals();
-  if (is_profiled(engine.config(), engine.global_steps() + 1)) counter_.emplace();
+  if (engine::is_profiled(engine.config(), engine.global_steps() + 1)) begin_counting(engine.global_steps() + 1);
   if (is_traced(engine.global_steps() + 1)) read_clocks();
   if (writes_report()) begin_report();
   if (engine.world().rank == 0 && engine.config().weft.dashboard.port) serve_page();
@@ -179,7 +175,7 @@ StepAgreed RunMonitor::step_done(const StepReport& report) {
     run_.add_step(static_cast<float>(agreed.loss), std::llround(mine.step_ms * 1e6));
   }
   telemetry_->step_done(metrics_of(report, agreed, mine), all);
-  if (is_profiled(engine_.config(), engine_.global_steps()) && engine_.world().rank == 0) show_profile(mine);
+  if (engine::is_profiled(engine_.config(), engine_.global_steps()) && engine_.world().rank == 0) show_profile(mine);
   print_memory(mine);
   if (auto now = starts_of_buckets(engine_.plan()); now != bucket_starts_) {
     bucket_starts_ = std::move(now);
@@ -208,20 +204,13 @@ std::vector<SlowRank> RunMonitor::slow_ranks() const {
   return telemetry_ ? telemetry_->slow_ranks() : std::vector<SlowRank>();
 }
 
-// "flops_profiler": once, of the step it names.
 void RunMonitor::show_profile(const RankNumbers& mine) const {
-  const auto& profiler = engine_.config().flops_profiler;
-  const std::string text = engine::flops_table(flops_, {.step = engine_.global_steps(),
-                                                        .step_ms = mine.step_ms,
-                                                        .peak_flops_per_s = peak_flops_per_s_ / engine_.world().size,
-                                                        .only_total = !profiler.detailed});
-  if (!profiler.output_file) return log_info(text);
-  try {
-    write_file(Env::posix(), *profiler.output_file, bytes_of(text));
-    log_info("the FLOPs of step ", engine_.global_steps(), " are in ", *profiler.output_file);
-  } catch (const Error& error) {
-    log_warn(error.what(), "\n", text);
-  }
+  engine::show_flops(flops_, engine_.config().flops_profiler,
+                     {.folder = options_.folder,
+                      .step = engine_.global_steps(),
+                      .step_ms = mine.step_ms,
+                      .peak_flops_per_s = peak_flops_per_s_ / engine_.world().size,
+                      .on_cpu = device_.is_cpu()});
 }
 
 // memory_breakdown: beside the lines of steps_per_print.
@@ -246,7 +235,12 @@ void RunMonitor::count_flops() {
   const int64_t every = options_.count_flops_every;
   const int64_t step = engine_.global_steps();
   const bool is_due = every > 0 && step % every == kWarmSteps % every;
-  if (is_due || is_profiled(engine_.config(), step + 1)) counter_.emplace();
+  if (is_due || engine::is_profiled(engine_.config(), step + 1)) begin_counting(step + 1);
+}
+
+// Only the step that is profiled pays for its modules.
+void RunMonitor::begin_counting(int64_t step) {
+  counter_.emplace(engine::is_profiled(engine_.config(), step) ? &engine_.model() : nullptr);
 }
 
 RankNumbers RunMonitor::measure() {

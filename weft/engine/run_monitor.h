@@ -85,6 +85,7 @@ class RunMonitor {
   void add_sent(StepMetrics& out);
   void print_memory(const RankNumbers& mine) const;
   void count_flops();
+  void begin_counting(int64_t step);
   void serve_page();
   void show_profile(const RankNumbers& mine) const;
   void read_clocks();
