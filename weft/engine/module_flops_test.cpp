@@ -2,6 +2,7 @@
 
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/lstm.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/relu.h>
@@ -177,6 +178,22 @@ TEST(ModuleFlops, FollowsWhatIsComputedFromWeightsAlone) {
   const FlopCount count =
       count_of(model, [&] { at::linear(x, direction * size / direction.norm(2, 1, true)).sum().backward(); });
   expect_parts(count, "b", kSquare, 2 * kSquare);
+}
+
+// Fused or not.
+TEST(ModuleFlops, GivesRecurrentLayersToTheirModule) {
+  const at::Tensor x = at::rand({kSeq, kBatch, kDim}).requires_grad_();
+  const at::Tensor first = at::rand({1, kBatch, kDim}).requires_grad_();
+  std::vector<at::Tensor> weights;
+  ModelTensors model;
+  for (const int64_t columns : {kDim, kDim}) {
+    weights.push_back(at::rand({4 * kDim, columns}).requires_grad_());
+    model.parameters.emplace_back(cat("rnn.", weights.size()), weights.back());
+  }
+  const FlopCount count = count_of(model, [&] {
+    std::get<0>(at::lstm(x, {first, first}, weights, false, 1, 0.0, true, false, false)).sum().backward();
+  });
+  expect_parts(count, "rnn", 8 * kSquare, 16 * kSquare);
 }
 
 // A parameter is found by where it lies in its bucket, a part of it too.
