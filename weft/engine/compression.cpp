@@ -31,11 +31,17 @@ Compression::Bucket& Compression::bucket_for(int bucket, int64_t num_elements) {
   return out;
 }
 
+at::Tensor Compression::in_fp32(int64_t num_elements) {
+  if (!wide_.defined() || wide_.numel() < num_elements) wide_ = at::empty({num_elements}, at::kFloat);
+  return wide_.narrow(0, 0, num_elements);
+}
+
 comm::Collective Compression::pack(int bucket, const at::Tensor& gradients) {
   const int64_t slice = gradients.numel() / world_;
   Bucket& kept = bucket_for(bucket, gradients.numel());
   WEFT_CHECK_EQ(kept.errors.numel(), gradients.numel());
-  const at::Tensor wide = gradients.to(at::kFloat);
+  const bool is_wide = gradients.scalar_type() == at::kFloat;
+  const at::Tensor wide = is_wide ? gradients : in_fp32(gradients.numel()).copy_(gradients);
   for (int64_t rank = 0; rank < world_; ++rank) {
     compress(floats_in(wide.narrow(0, rank * slice, slice)), floats_in(kept.errors.narrow(0, rank * slice, slice)),
              bytes_in(kept.sent) + rank * plan::compressed_bytes(slice));
@@ -43,14 +49,16 @@ comm::Collective Compression::pack(int bucket, const at::Tensor& gradients) {
   return comm::all_to_all(kept.sent, kept.received);
 }
 
-void Compression::unpack(int bucket, const at::Tensor& slice, comm::ReduceOp op) const {
+void Compression::unpack(int bucket, const at::Tensor& slice, comm::ReduceOp op) {
   const at::Tensor& received = buckets_[static_cast<size_t>(bucket)].received;
-  const at::Tensor sum = at::zeros({slice.numel()}, at::kFloat);
+  const bool is_wide = slice.scalar_type() == at::kFloat;
+  const at::Tensor sum = is_wide ? slice : in_fp32(slice.numel());
+  sum.zero_();
   for (int64_t rank = 0; rank < world_; ++rank) {
     add_compressed(bytes_in(received) + rank * plan::compressed_bytes(slice.numel()), floats_in(sum));
   }
   if (op == comm::ReduceOp::kMean) sum.div_(world_);
-  slice.copy_(sum);
+  if (!is_wide) slice.copy_(sum);
 }
 
 }  // namespace weft::engine

@@ -26,7 +26,7 @@ class Compression {
   // Any floating type, on the CPU. Requires: equal sizes each time, slices of a multiple of 4.
   comm::Collective pack(int bucket, const at::Tensor& gradients);
   // Into this rank's slice. Sum or mean.
-  void unpack(int bucket, const at::Tensor& slice, comm::ReduceOp op) const;
+  void unpack(int bucket, const at::Tensor& slice, comm::ReduceOp op);
   // As it travels, all slices.
   const at::Tensor& packed(int bucket) const { return buckets_[static_cast<size_t>(bucket)].sent; }
 
@@ -36,9 +36,12 @@ class Compression {
     at::Tensor sent, received;  // bytes: a slice for each rank, a slice from each
   };
   Bucket& bucket_for(int bucket, int64_t num_elements);
+  // The same memory each time.
+  at::Tensor in_fp32(int64_t num_elements);
 
   const int world_;
   std::vector<Bucket> buckets_;
+  at::Tensor wide_;  // where gradients are narrower: one bucket in fp32
 };
 
 }  // namespace weft::engine

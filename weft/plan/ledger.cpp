@@ -86,6 +86,16 @@ int64_t compress_error_bytes(const Plan& plan) {
   return bytes;
 }
 
+// One bucket at a time, where gradients are narrower than what they are rounded from.
+int64_t compress_widened_bytes(const Plan& plan) {
+  int64_t longest = 0;
+  for (const Bucket& bucket : plan.layout.gradient_buckets()) {
+    const bool is_narrow = gradient_dtype(plan.options, bucket) != Dtype::kFp32;
+    longest = std::max(longest, is_narrow ? bucket.num_elements : 0);
+  }
+  return longest * bytes_of(Dtype::kFp32);
+}
+
 // Every bucket as it is sent and as it comes: that memory is kept from step to step.
 int64_t compressed_wire_bytes(const Plan& plan) {
   int64_t bytes = 0;
@@ -156,6 +166,7 @@ Ledger make_ledger(const Plan& plan, int stage) {
   if (sharing >= 2) add(MemoryKind::kCommunication, "gradient buckets in flight", flowing_bytes(plan, stage));
   if (plan.options.compress && sharing >= 1 && sharing < 3) {
     add(MemoryKind::kCommunication, "what rounding to int8 left over", compress_error_bytes(plan));
+    add(MemoryKind::kCommunication, "a bucket in fp32, to be rounded", compress_widened_bytes(plan));
     add(MemoryKind::kCommunication, "gradients as int8, sent and received", compressed_wire_bytes(plan));
   }
   if (plan.layout.world > 1)

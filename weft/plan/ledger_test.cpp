@@ -77,6 +77,9 @@ TEST(Ledger, CompressionKeepsWhatWasLeftOverAndWhatTravels) {
   PlanOptions options{.layout = {.world = 2}, .compress = true};
   const int64_t kept = 1024 * 4, travels = 2 * 2 * (512 + 2 * 4);
   EXPECT_EQ(make_ledger(make_plan(table, options), 1).bytes(MemoryKind::kCommunication), kept + travels);
+  const ParameterTable narrow({{.name = "a", .shape = {1024}, .dtype = Dtype::kBf16}});
+  EXPECT_EQ(make_ledger(make_plan(narrow, options), 1).bytes(MemoryKind::kCommunication), kept + travels + 1024 * 4)
+      << "and in fp32, to be rounded";
   EXPECT_EQ(make_ledger(make_plan(table, options), 0).bytes(MemoryKind::kCommunication), 0);
 }
 
