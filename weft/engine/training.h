@@ -1,10 +1,11 @@
 // One model in training: the parts behind Engine, and the order in which they do a step.
 //
 // The first step teaches in which order gradients come, and how often each; rank 0's order then becomes that of the buckets,
-// before optimizer state exists. Stages 0 and 1 send nothing before that backward has ended. Stages 2 and 3 must not keep all gradients
-// until then: where autograd's graph says that each comes once, the first backward reduces them as they come, in buckets of another order,
-// and the sums move to the new ones in step(). Parameters in slices are not laid out anew. Where buckets are tuned, the second step sends nothing before its backward has ended; from
-// its times the buckets are cut anew, and the optimizer's state moves along. Ownership, threads, failure: as Engine.
+// before optimizer state exists. Stages 0 and 1 send nothing before that backward has ended. Stages 2 and 3 must not keep all
+// gradients until then: where autograd's graph says that each comes once, the first backward reduces them as they come, in
+// buckets of another order, and the sums move to the new ones in step(). Parameters in slices are not laid out anew. Where
+// buckets are tuned, the second step sends nothing before its backward has ended; from its times the buckets are cut anew, and
+// the optimizer's state moves along. Ownership, threads, failure: as Engine.
 #pragma once
 
 #include <functional>
