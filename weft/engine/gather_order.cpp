@@ -4,8 +4,8 @@
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -74,40 +74,41 @@ void GatherOrder::refuse(int rank, int64_t mine, int64_t theirs) {
                .fix = kFix});
 }
 
-// A rank that has failed has not gathered all it would: what it lacks is no difference.
 void GatherOrder::compare_lists(bool has_failed) {
-  constexpr int64_t kNumWords = 3;
-  const List mine = std::exchange(gathered_, {});
-  const at::Tensor all = at::empty({kNumWords * ranks_.world()}, at::kLong);
-  on_host_->all_gather(
-      at::tensor({static_cast<int64_t>(mine.size()), hash_of(mine), int64_t{has_failed ? 1 : 0}}, at::kLong), all);
-  const auto words = values_of(all);
-  std::vector<int64_t> counts;
-  bool all_equal = true;
-  for (size_t at = 0; at < words.size(); at += kNumWords) {
-    counts.push_back(words[at]);
-    all_equal =
-        all_equal && std::equal(words.begin(), words.begin() + kNumWords, words.begin() + static_cast<int64_t>(at));
+  const std::vector<State> states = exchange_states({std::ssize(gathered_), hash_of(gathered_), has_failed ? 1 : 0});
+  if (std::ranges::all_of(states, [&](const State& one) { return one == states.front(); })) {
+    gathered_.clear();
+    return;
   }
-  if (all_equal) return;
-  gathered_ = mine;
-  const auto lists = exchange_lists(counts);
-  for (int rank = 0; rank < ranks_.world(); ++rank) {
-    const List& theirs = lists[static_cast<size_t>(rank)];
-    const auto [here, there] = std::ranges::mismatch(mine, theirs);
-    const bool they_failed = words[static_cast<size_t>(rank) * kNumWords + 2] != 0;
-    const bool mine_ended = here == mine.end(), theirs_ended = there == theirs.end();
-    if ((mine_ended && (theirs_ended || has_failed)) || (theirs_ended && they_failed)) continue;
-    refuse(rank, mine_ended ? kEndOfStep : *here, theirs_ended ? kEndOfStep : *there);
-  }
+  const std::vector<List> lists = exchange_lists(states);
+  for (int rank = 0; rank < ranks_.world(); ++rank)
+    compare_with(rank, lists[static_cast<size_t>(rank)], has_failed, states[static_cast<size_t>(rank)].has_failed != 0);
 }
 
-std::vector<GatherOrder::List> GatherOrder::exchange_lists(const std::vector<int64_t>& counts) const {
-  int64_t total = 0;
-  for (const int64_t count : counts) total += count;
-  const at::Tensor all = at::empty({total}, at::kLong), mine = at::empty({std::ssize(gathered_)}, at::kLong);
-  if (!gathered_.empty()) std::memcpy(mine.mutable_data_ptr(), gathered_.data(), mine.nbytes());
-  on_host_->run(comm::all_gather(mine, all, counts));
+// A rank that has failed has not gathered all it would: what it lacks is no difference.
+void GatherOrder::compare_with(int rank, const List& theirs, bool has_failed, bool they_failed) {
+  const auto [here, there] = std::ranges::mismatch(gathered_, theirs);
+  const bool mine_ended = here == gathered_.end(), theirs_ended = there == theirs.end();
+  if ((mine_ended && (theirs_ended || has_failed)) || (theirs_ended && they_failed)) return;
+  refuse(rank, mine_ended ? kEndOfStep : *here, theirs_ended ? kEndOfStep : *there);
+}
+
+std::vector<GatherOrder::State> GatherOrder::exchange_states(const State& mine) const {
+  constexpr int64_t kNumWords = 3;
+  const at::Tensor all = at::empty({kNumWords * ranks_.world()}, at::kLong);
+  on_host_->all_gather(at::tensor({mine.count, mine.hash, mine.has_failed}, at::kLong), all);
+  const auto words = values_of(all);
+  std::vector<State> out;
+  for (size_t at = 0; at < words.size(); at += kNumWords) out.push_back({words[at], words[at + 1], words[at + 2]});
+  return out;
+}
+
+std::vector<GatherOrder::List> GatherOrder::exchange_lists(const std::vector<State>& states) const {
+  std::vector<int64_t> counts;
+  for (const State& one : states) counts.push_back(one.count);
+  const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  const at::Tensor all = at::empty({total}, at::kLong);
+  on_host_->run(comm::all_gather(at::tensor(gathered_, at::kLong), all, counts));
   const auto values = values_of(all);
   std::vector<List> out;
   auto next = values.begin();

@@ -44,8 +44,16 @@ class GatherOrder {
  private:
   using List = std::vector<int64_t>;
 
+  // What hosts tell each other first.
+  struct State {
+    int64_t count = 0, hash = 0, has_failed = 0;
+    bool operator==(const State&) const = default;
+  };
+
   void compare_lists(bool has_failed);
-  std::vector<List> exchange_lists(const std::vector<int64_t>& counts) const;
+  void compare_with(int rank, const List& theirs, bool has_failed, bool they_failed);
+  std::vector<State> exchange_states(const State& mine) const;
+  std::vector<List> exchange_lists(const std::vector<State>& states) const;
   [[noreturn]] void refuse(int rank, int64_t mine, int64_t theirs);
   std::string text_of(int64_t unit) const;
 
