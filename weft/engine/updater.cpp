@@ -168,7 +168,10 @@ bool Updater::needs_norm() const {
 }
 
 bool Updater::update(Reducer& reducer, int64_t step) {
-  if (!user_ && !optimizer_) make_optimizer();
+  if (!user_ && !optimizer_) {
+    make_optimizer();
+    follow_schedule();  // where the first update is left out, the rate is the schedule's all the same
+  }
   lost_.reset();
   return needs_norm() ? update_whole(reducer, step) : update_as_they_come(reducer);
 }
