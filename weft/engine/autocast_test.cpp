@@ -151,7 +151,11 @@ TEST(EngineAutocast, InFp16GoesOnWithItsScale) {
   const auto config = settings(1, 1, R"(, "torch_autocast": {"enabled": true, "dtype": "fp16"})");
   Model model, other;
   Engine engine(model.tensors(), config, world(fresh_run(), 0, 1));
-  engine.backward(model.loss(0) * 1e30);
+  const auto loss = [&] {
+    const Autocast region = engine.autocast();
+    return model.loss(0);
+  };
+  engine.backward(loss() * 1e6);
   EXPECT_FALSE(engine.step().updated);
   Engine second(other.tensors(), config, world(fresh_run(), 0, 1));
   second.set_optimizer_state(engine.optimizer_state());

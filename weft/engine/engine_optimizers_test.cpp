@@ -29,12 +29,12 @@ constexpr Kind kKinds[] = {
     {"lion", "Lion", R"("lr": 0.001, "weight_decay": 0.1)"},
     {"adagrad", "Adagrad", R"("lr": 0.01, "weight_decay": 0.1, "lr_decay": 0.1, "initial_accumulator_value": 0.1)"},
     {"lamb", "Lamb", R"("lr": 0.01, "weight_decay": 0.1)"},
-    {"sgd", "SGD", R"("lr": 0.1, "weight_decay": 0.1)"},
-    {"momentum", "SGD", R"("lr": 0.1, "momentum": 0.9, "dampening": 0.2)"},
-    {"nesterov", "SGD", R"("lr": 0.1, "momentum": 0.9, "nesterov": true, "weight_decay": 0.1)"}};
+    {"sgd", "SGD", R"("lr": 0.02, "weight_decay": 0.1)"},
+    {"momentum", "SGD", R"("lr": 0.02, "momentum": 0.9, "dampening": 0.2)"},
+    {"nesterov", "SGD", R"("lr": 0.02, "momentum": 0.9, "nesterov": true, "weight_decay": 0.1)"}};
 
 constexpr const char* kPrecisions[] = {"", R"(, "bf16": {"enabled": true})",
-                                       R"(, "fp16": {"enabled": true, "initial_scale_power": 12})"};
+                                       R"(, "fp16": {"enabled": true, "initial_scale_power": 6})"};
 
 constexpr const char* kSweepStages[] = {
     R"(, "zero_optimization": {"stage": 0}, "weft": {"shard_update": false})", R"(, "zero_optimization": {"stage": 0})",
@@ -78,10 +78,10 @@ std::unique_ptr<torch::optim::Optimizer> torchs(const std::string& name, const s
     return std::make_unique<Adagrad>(
         of, AdagradOptions(0.01).weight_decay(0.1).lr_decay(0.1).initial_accumulator_value(0.1));
   }
-  if (name == "sgd") return std::make_unique<SGD>(of, SGDOptions(0.1).weight_decay(0.1));
-  if (name == "momentum") return std::make_unique<SGD>(of, SGDOptions(0.1).momentum(0.9).dampening(0.2));
+  if (name == "sgd") return std::make_unique<SGD>(of, SGDOptions(0.02).weight_decay(0.1));
+  if (name == "momentum") return std::make_unique<SGD>(of, SGDOptions(0.02).momentum(0.9).dampening(0.2));
   if (name == "nesterov")
-    return std::make_unique<SGD>(of, SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(0.1));
+    return std::make_unique<SGD>(of, SGDOptions(0.02).momentum(0.9).nesterov(true).weight_decay(0.1));
   return nullptr;  // torch has no Lion and no Lamb
 }
 
@@ -169,7 +169,7 @@ TEST(EngineSkips, LeaveScheduleAndBiasCorrectionsAlone) {
           const auto config = settings(size, 1, cat(kSchedule, precision, zero));
           const World here = world(run, ctx.rank(), size);
           const WithBadBatch expected = train_past(here, config, -1);
-          EXPECT_LT(expected.rates[0], expected.rates[1]);
+          EXPECT_LT(expected.rates.front(), expected.rates.back());
           for (const int64_t bad : {0, 3}) {
             const WithBadBatch got = train_past(here, config, bad);
             EXPECT_EQ(got.rates, expected.rates) << precision << zero;
