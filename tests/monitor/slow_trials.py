@@ -42,6 +42,10 @@ def is_right(row: dict) -> bool:
     return [(one["rank"], one["phase"]) for one in row["found"]] == [(row["rank"], row["phase"])]
 
 
+def is_named(row: dict) -> bool:
+    return any((one["rank"], one["phase"]) == (row["rank"], row["phase"]) for one in row["found"])
+
+
 def measure(o: argparse.Namespace) -> dict:
     load = os.getloadavg()[0]
     said = trial(o.slowdowns, o.ranks, o.seed, o.timeout_s)
@@ -49,7 +53,7 @@ def measure(o: argparse.Namespace) -> dict:
     right = [row for row in rows if is_right(row)]
     backward = [row for row in right if row["phase"] == "backward"]
     quiet = trial(0, o.ranks, o.seed, o.timeout_s) if o.quiet else []
-    return {"slowdowns": len(rows), "right": len(right), "backward": len(backward),
+    return {"slowdowns": len(rows), "right": len(right), "named": sum(map(is_named, rows)), "backward": len(backward),
             "placed": sum(row["found"][0]["where"] == row["where"] for row in backward), "quiet_steps": 8 * len(quiet),
             "false_alarms": sum(bool(row["found"]) for row in quiet), "between": len(between),
             "false_between": sum(bool(row["found"]) for row in between), "step_ms": rows[0]["step_ms"] if rows else None,
