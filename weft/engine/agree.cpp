@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
@@ -35,6 +36,12 @@ std::string short_form(const plan::Description& description) { return to_hex(has
 at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.view({-1}).view(at::kByte); }
 
 }  // namespace
+
+std::vector<int> all_ranks(const comm::Group& group) {
+  std::vector<int> all(static_cast<size_t>(group.world()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
 
 std::vector<std::string> exchange_texts(comm::Group& group, const std::string& mine, at::Device device) {
   const auto lengths = lengths_of_all(group, static_cast<int64_t>(mine.size()), device);

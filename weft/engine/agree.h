@@ -14,6 +14,9 @@
 
 namespace weft::engine {
 
+// 0, 1, ...: for a group of the same ranks.
+std::vector<int> all_ranks(const comm::Group& group);
+
 // The texts of all ranks, by rank. They may differ in length.
 std::vector<std::string> exchange_texts(comm::Group& group, const std::string& mine, at::Device device);
 // What join() put together. At least one part, which may be empty.

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "weft/base/check.h"
 #include "weft/base/error.h"
@@ -50,28 +49,17 @@ NamedTensors copy_of(NamedTensors tensors) {
 // Gathers have lanes that the user's own collectives do not wait behind. Memory needs neither.
 struct Lanes {
   std::vector<std::shared_ptr<comm::Group>> reduce, gather;
-  // For those who may come when others do not: they find nobody here, and disturb nobody.
-  std::shared_ptr<comm::Group> agree;
 };
-
-std::vector<int> all_ranks(const World& world) {
-  std::vector<int> all(static_cast<size_t>(world.size));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
 
 Lanes lanes_of(const World& world) {
   const std::string_view transport = world.group->transport();
-  const std::vector<int> all = all_ranks(world);
-  if (world.size == 1) return {{world.group}, {world.group}, world.group};
-  if (transport == "nccl") {  // a lane more would cost device memory, and gathers are over when it is needed
-    const auto gathers = world.group->split(all, "gathers");
-    return {{world.group}, {gathers}, gathers};
+  const std::vector<int> all = all_ranks(*world.group);
+  if (world.size > 1 && transport == "gloo") {
+    const auto second = world.group->split(all, "second lane");
+    return {{world.group, second}, {second, world.group->split(all, "third lane")}};
   }
-  const auto agree = world.group->split(all, "agreement");
-  if (transport != "gloo") return {{world.group}, {world.group}, agree};
-  const auto second = world.group->split(all, "second lane");
-  return {{world.group, second}, {second, world.group->split(all, "third lane")}, agree};
+  if (world.size > 1 && transport == "nccl") return {{world.group}, {world.group->split(all, "gathers")}};
+  return {{world.group}, {world.group}};
 }
 
 void warn_of_aliases(const ModelTensors& model) {
@@ -115,9 +103,8 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   Lanes lanes = lanes_of(world_);
   reduce_lanes_ = std::move(lanes.reduce);
   gather_lanes_ = std::move(lanes.gather);
-  agree_lane_ = std::move(lanes.agree);
   if (gathers_touched() && world_.size > 1 && !device_.is_cpu())
-    gather_order_ = world_.group->split_on_host(all_ranks(world_), "order of gathers");
+    gather_order_ = world_.group->split_on_host(all_ranks(*world_.group), "order of gathers");
   learnt_ = world_.size == 1;  // nobody waits for a bucket
   wants_tuning_ = can_be_tuned();
   begin_step_times();

@@ -22,13 +22,21 @@ void Training::agree_on_frozen(const plan::ParameterTable& table) {
   for (const plan::Parameter& parameter : table.all()) mine += parameter.frozen ? '0' : '1';
   std::vector<std::string> all;
   try {
-    all = exchange_texts(*agree_lane_, mine, device_);
+    // In a lane of its own: who comes when others do not finds nobody there, and disturbs nobody.
+    if (world_.size > 1 && !agree_lane_) agree_lane_ = world_.group->split(all_ranks(*world_.group), "agreement");
+    all = exchange_texts(agree_lane_ ? *agree_lane_ : *world_.group, mine, device_);
   } catch (const comm::PeerLost& lost) {
     comm::Loss loss = lost.loss();
     loss.detail =
         cat(changed_name(table), " on rank ", world_.rank, ": set_requires_grad() alike on all ranks. ", loss.detail);
     dead_ = loss.detail;
     throw comm::PeerLost(std::move(loss));
+  } catch (const Error& error) {  // nobody else came to make the lane
+    ErrorText text = error.text();
+    text.what = cat(changed_name(table), " on rank ", world_.rank, "; ", text.what);
+    text.fix = "set_requires_grad() alike on all ranks";
+    dead_ = text.what;
+    throw Error(error.kind(), std::move(text));
   }
   for (size_t rank = 1; rank < all.size(); ++rank) {
     const auto [here, there] = std::ranges::mismatch(all[0], all[rank]);
