@@ -120,7 +120,7 @@ constexpr std::pair<std::string_view, std::string_view> kClassNames[] = {
     {"fusedlion", "Lion"},     {"cpulion", "Lion"},   {"deepspeedcpulion", "Lion"}};
 
 bool has_l2_decay(Reading& reading) {
-  const Value params = reading.value("optimizer.params");
+  const Value& params = reading.value("optimizer.params");
   const Value* const mode = params.is_object() ? params.find("adam_w_mode") : nullptr;
   return mode != nullptr && mode->kind == Kind::kBool && !mode->boolean;
 }

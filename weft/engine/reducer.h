@@ -55,7 +55,7 @@ struct ReadyLog {
 struct ReduceTotals {
   int64_t num_collectives = 0, sent_bytes = 0;
   int64_t gathered_bytes = 0;  // of those: parameters
-  double exposed_s = 0;  // the time wait() took
+  double exposed_s = 0;        // the time wait() took
 };
 
 class Reducer {

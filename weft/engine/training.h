@@ -247,7 +247,7 @@ class Training {
   std::unique_ptr<memory::FlatBuckets> buckets_;
   std::vector<at::Tensor> masters_;  // by bucket: this rank's part in fp32, where the model is narrower
   std::vector<std::shared_ptr<comm::Group>> reduce_lanes_, gather_lanes_;
-  std::shared_ptr<comm::Group> agree_lane_;  // made when it is needed
+  std::shared_ptr<comm::Group> agree_lane_;    // made when it is needed
   std::shared_ptr<comm::Group> gather_order_;  // of hosts whose devices gather what is touched (gather_order.h)
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<Gathering> gathering_;

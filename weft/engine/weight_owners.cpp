@@ -7,9 +7,7 @@ const void* storage_of(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
-int64_t first_byte(const at::Tensor& tensor) {
-  return tensor.storage_offset() * static_cast<int64_t>(tensor.element_size());
-}
+int64_t first_byte(const at::Tensor& tensor) { return tensor.storage_offset() * tensor.element_size(); }
 
 }  // namespace
 

@@ -10,9 +10,9 @@ namespace {
 // Torch 2.11 can make a storage explain itself, but has no way to take the explanation back. The flag behind it has one name in 2.11 to
 // 2.13; an explicit instantiation may name a private member, which makes this the one place that knows it.
 bool& refuses_pointers(c10::StorageImpl& storage);
-template <bool c10::StorageImpl::* kFlag>
+template <bool c10::StorageImpl::* Flag>
 struct Opened {
-  friend bool& refuses_pointers(c10::StorageImpl& storage) { return storage.*kFlag; }
+  friend bool& refuses_pointers(c10::StorageImpl& storage) { return storage.*Flag; }
 };
 template struct Opened<&c10::StorageImpl::throw_on_immutable_data_ptr_>;
 

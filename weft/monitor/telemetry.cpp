@@ -142,7 +142,7 @@ void Telemetry::add_clock(const ClockReading& reading) {
 std::optional<std::string> Telemetry::join_traces() {
   const auto sources = traces_in(env_, trace_folder(o_.folder));
   if (sources.size() < o_.hosts.size()) return std::nullopt;
-  const std::string out = o_.folder + "/trace.json";
+  std::string out = o_.folder + "/trace.json";
   merge_traces(env_, sources, out);
   return out;
 }
