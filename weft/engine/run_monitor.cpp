@@ -147,8 +147,8 @@ void RunMonitor::begin_report() {
 
 void RunMonitor::write_report() {
   run_.facts.status = "finished";
-  engine::add_facts_at_end(run_.facts, engine_, run_.num_steps());
   run_.facts.parts = summary();
+  engine::add_facts_at_end(run_.facts, engine_, run_.num_steps());
   run_.facts.flops_per_step = flops_per_step();
   try {
     publish_file(Env::posix(), options_.folder + "/result.json", bytes_of(run_.to_json()));

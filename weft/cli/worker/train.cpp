@@ -378,11 +378,8 @@ std::optional<double> Training::held_out_loss() {
 // Everything a run leaves behind, for a run that failed as well: the curve up to the fault is what people want to see.
 void Training::finish(const std::string& status) {
   record_.facts.status = status;
-  engine::add_facts_at_end(record_.facts, *engine_, record_.num_steps());
   record_.facts.parts = monitor_->summary();
-  // The host waits for nothing that a device does: its events tell.
-  if (!device_.is_cpu() && record_.facts.parts)
-    record_.facts.exposed_comm_ms = record_.facts.parts->exposed_comm_ms.median;
+  engine::add_facts_at_end(record_.facts, *engine_, record_.num_steps());
   record_.facts.flops_per_step = monitor_->flops_per_step();
   if (!leads()) return;
   leave("result.json", [&] { return record_.to_json(); });
