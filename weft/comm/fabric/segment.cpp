@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "weft/base/check.h"
@@ -16,7 +17,8 @@ namespace {
 // Younger than the headers of the distributions we build on.
 constexpr unsigned kNoExecSeal = 0x0008U;  // MFD_NOEXEC_SEAL, Linux 6.3
 constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE, Linux 5.14
-constexpr size_t kHugePageBytes = size_t{2} << 20;
+constexpr int kCollapse = 25;              // MADV_COLLAPSE, Linux 6.1
+constexpr size_t kPageBytes = 4096, kHugePageBytes = size_t{2} << 20;
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 std::string shared_memory(size_t bytes) { return cat(format_bytes(bytes), " of shared memory"); }
@@ -39,6 +41,22 @@ void give_size(int fd, size_t bytes) {
   // With the size fixed, a peer's mistake cannot turn our reads into a SIGBUS.
   if (::fcntl(fd, F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) < 0)
     throw IoError("fix the size of a segment", "fcntl", errno);
+}
+
+size_t up_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Addresses for `bytes` that begin with a huge page: only there can one be mapped. Null where there is no room: the kernel then chooses.
+std::byte* reserve_aligned(size_t bytes) {
+  if (bytes < kHugePageBytes || bytes > std::numeric_limits<size_t>::max() / 2) return nullptr;
+  const size_t wanted = up_to(bytes, kPageBytes), room = wanted + kHugePageBytes;
+  void* const at = ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(at);
+  const auto address = reinterpret_cast<size_t>(at);
+  const size_t before = up_to(address, kHugePageBytes) - address, behind = room - before - wanted;
+  if (before > 0) ::munmap(begin, before);
+  if (behind > 0) ::munmap(begin + before + wanted, behind);
+  return begin + before;
 }
 
 }  // namespace
@@ -72,10 +90,16 @@ Segment Segment::adopt(UniqueFd fd, size_t bytes) {
 }
 
 void Segment::map() {
-  void* const at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
-  if (at == MAP_FAILED) throw IoError(cat("map ", shared_memory(bytes_)), "mmap", errno);
+  std::byte* const place = reserve_aligned(bytes_);
+  const int flags = MAP_SHARED | (place != nullptr ? MAP_FIXED : 0);
+  void* const at = ::mmap(place, bytes_, PROT_READ | PROT_WRITE, flags, fd_.get(), 0);
+  if (at == MAP_FAILED) {
+    const int code = errno;
+    if (place != nullptr) ::munmap(place, bytes_);
+    throw IoError(cat("map ", shared_memory(bytes_)), "mmap", code);
+  }
   data_ = static_cast<std::byte*>(at);
-  // Advice only: where shmem huge pages are off, small ones do.
+  // Advice only: where shmem huge pages are off, small ones do until merge_pages().
   if (bytes_ >= kHugePageBytes) ::madvise(at, bytes_, MADV_HUGEPAGE);
 }
 
@@ -97,6 +121,14 @@ void Segment::populate(size_t offset, size_t bytes) {
   // EINVAL: the kernel is too old for it. EFAULT is how it says that the pages could not be had.
   if (done < 0 && errno != EINVAL)
     throw IoError(cat("get ", shared_memory(bytes)), "madvise", errno == EFAULT ? ENOMEM : errno);
+}
+
+// Most hosts hand out small pages only (shmem_enabled is "never"), but do merge them for whoever asks.
+void Segment::merge_pages(size_t offset, size_t bytes) {
+  WEFT_CHECK(offset <= bytes_ && bytes <= bytes_ - offset);
+  const size_t begin = up_to(offset, kHugePageBytes);
+  const size_t end = std::min(up_to(offset + bytes, kHugePageBytes), bytes_ / kHugePageBytes * kHugePageBytes);
+  if (end > begin) ::madvise(data_ + begin, end - begin, kCollapse);
 }
 
 }  // namespace weft::fabric

@@ -42,6 +42,9 @@ class Segment {
   // Brings the pages of a range into being now, on the caller's memory node, instead of at the first touch, where a
   // refusal would be a SIGBUS. Kernels before 5.14 cannot; the pages then come at the first touch.
   void populate(size_t offset, size_t bytes);
+  // Makes huge pages of those that begin in a range, for every process that maps them. Without effect where the kernel cannot (before
+  // 6.1) or has none free. Requires: all is populated.
+  void merge_pages(size_t offset, size_t bytes);
 
  private:
   void map();

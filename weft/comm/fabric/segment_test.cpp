@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <fstream>
+#include <string>
+
 #include "weft/base/error.h"
 #include "weft/comm/fabric/test_data_impl.h"
 
@@ -46,6 +49,39 @@ TEST(Segment, PopulatesAPartOfItself) {
   segment.populate(1 << 20, 0);
   EXPECT_EQ(segment.data()[5000], std::byte{0});
   EXPECT_THROW(segment.populate(1 << 20, 1), Error);
+}
+
+constexpr size_t kHuge = size_t{2} << 20;
+
+// Of this process's shared memory, in huge pages.
+size_t huge_kib() {
+  std::ifstream rollup("/proc/self/smaps_rollup");
+  size_t kib = 0;
+  for (std::string word; rollup >> word;) {
+    if (word == "ShmemPmdMapped:") rollup >> kib;
+  }
+  return kib;
+}
+
+TEST(Segment, LargeOnesBeginWithAHugePage) {
+  const Segment one = Segment::create(3 * kHuge + 5000, "weft-fabric-test"),
+                two = Segment::create(kHuge, "weft-fabric-test");
+  for (const Segment* segment : {&one, &two}) EXPECT_EQ(reinterpret_cast<size_t>(segment->data()) % kHuge, 0U);
+  EXPECT_EQ(num_mapped_segments(), 2U);
+}
+
+TEST(Segment, MergedPagesKeepTheirBytesInAllMappings) {
+  Segment one = Segment::create(3 * kHuge + 5000, "weft-fabric-test");
+  const Segment two = Segment::adopt(UniqueFd(::fcntl(one.fd(), F_DUPFD_CLOEXEC, 0)), one.bytes());
+  one.populate(0, one.bytes());
+  for (size_t i = 0; i < one.bytes(); i += 4096) one.data()[i] = static_cast<std::byte>(i / 4096 % 251);
+  one.merge_pages(0, kHuge + 7);  // the second page begins in it
+  one.merge_pages(kHuge + 7, one.bytes() - kHuge - 7);
+  one.merge_pages(one.bytes(), 0);
+  for (size_t i = 0; i < two.bytes(); i += 4096) ASSERT_EQ(two.data()[i], static_cast<std::byte>(i / 4096 % 251)) << i;
+  EXPECT_THROW(one.merge_pages(0, one.bytes() + 1), Error);
+  if (::madvise(one.data(), kHuge, 25 /*MADV_COLLAPSE*/) != 0) GTEST_SKIP() << "this kernel merges no pages";
+  EXPECT_GE(huge_kib(), 3 * kHuge / 1024);
 }
 
 TEST(Segment, RefusedMemoryIsAnIoErrorThatSaysHowMuch) {
