@@ -2,6 +2,7 @@
 #include "weft/comm/fabric/reduce_kernels.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <type_traits>
 
@@ -57,10 +58,10 @@ Number combine(Number so_far, Number next) {
   return take ? next : so_far;
 }
 
-template <ReduceOp Op, typename Number>
-Number finish(Number value, Number num_sources) {
-  if constexpr (Op == ReduceOp::kMean) return value / num_sources;
-  return value;
+// One pass of division takes as long as all the rest; by a power of two, multiplication gives the same bits.
+template <typename Number>
+bool has_exact_inverse(size_t num_sources) {
+  return std::is_floating_point_v<Number> && std::has_single_bit(num_sources);
 }
 
 // A block of carried values stays in the first-level cache while every source is added to it.
@@ -79,7 +80,14 @@ void reduce_block(typename Format::Stored* into, std::span<const std::byte* cons
     for (size_t i = 0; i < count; ++i) carried[i] = combine<Op>(carried[i], Format::widen(next[i]));
   }
   const auto num_sources = static_cast<Carried>(sources.size());
-  for (size_t i = 0; i < count; ++i) into[first + i] = Format::narrow(finish<Op>(carried[i], num_sources));
+  if (Op == ReduceOp::kMean && !has_exact_inverse<Carried>(sources.size())) {
+    for (size_t i = 0; i < count; ++i) into[first + i] = Format::narrow(carried[i] / num_sources);
+  } else if (Op == ReduceOp::kMean) {
+    const Carried part = Carried{1} / num_sources;
+    for (size_t i = 0; i < count; ++i) into[first + i] = Format::narrow(carried[i] * part);
+  } else {
+    for (size_t i = 0; i < count; ++i) into[first + i] = Format::narrow(carried[i]);
+  }
 }
 
 template <typename Format, ReduceOp Op>
