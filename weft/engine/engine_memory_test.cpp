@@ -2,6 +2,7 @@
 // gradients at a time in the first step than in any other.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/mm.h>
+#include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -146,6 +147,47 @@ TEST(EngineMemory, NoBackwardOfStage2KeepsAllGradients) {
         });
       }
     }
+  }
+}
+
+// Also where one bucket takes them all: they are packed, and let go of, as they come.
+TEST(EngineMemory, ABucketThatFillsKeepsNoGradientTwice) {
+  for (const int stage : {2, 3}) {
+    test::run_ranks_as_threads(2, [&, run = fresh_run()](test::RankContext& ctx) {
+      const Tower tower(8);
+      Engine engine(tower.tensors(), settings(2, 1, zero_of(stage, R"(, "overlap_comm": true)")),
+                    world(run, ctx.rank(), 2));
+      for (int step = 0; step < 3; ++step) EXPECT_LE(most_gradients(engine, tower, step), 1) << stage << " " << step;
+    });
+  }
+}
+
+// A gradient that comes once more, when it has been packed already.
+TEST(EngineMemory, AGradientThatComesAgainIsAdded) {
+  const auto train = [](int stage) {
+    std::vector<at::Tensor> out;
+    test::run_ranks_as_threads(2, [&, run = fresh_run()](test::RankContext& ctx) {
+      const Tower tower(4);
+      Engine engine(tower.tensors(), settings(2, 1, zero_of(stage, R"(, "overlap_comm": true)")),
+                    world(run, ctx.rank(), 2));
+      for (int64_t step = 0; step < 4; ++step) {
+        int num_layers = 0;
+        engine.backward(tower.loss(2 * step + ctx.rank(), [&] {
+          if (step < 2 || ++num_layers != 4) return;
+          const c10::AutoGradMode with_grad(true);
+          tower.layers[3].pow(2).sum().backward();
+        }));
+        engine.step();
+      }
+      engine.wait_for_parameters();
+      if (ctx.rank() == 0) out = {tower.layers[3].detach().clone(), tower.layers[0].detach().clone()};
+    });
+    return out;
+  };
+  const auto expected = train(0);
+  for (const int stage : {1, 2}) {
+    const auto got = train(stage);
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << stage << " " << i;
   }
 }
 

@@ -53,6 +53,8 @@ Reducer::Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, 
       ready_ns_(static_cast<size_t>(buckets.size()), 0),
       flights_(static_cast<size_t>(buckets.size())),
       in_buffer_(static_cast<size_t>(buckets.num_buffers()), -1),
+      is_claimed_(static_cast<size_t>(buckets.size()), false),
+      is_packed_(num_arrivals_.size(), false),
       has_sum_(static_cast<size_t>(buckets.size()), false) {
   WEFT_CHECK(buckets.num_buffers() == buckets.size() || (settings_.add_up && !settings_.contiguous));
   WEFT_CHECK(!settings_.int8 || (settings_.scatter && !settings_.wire));
@@ -116,7 +118,7 @@ void Reducer::note(int parameter) {
   take_in(parameter);
   auto& to_come = still_to_come_[static_cast<size_t>(parameter)];
   if (to_come == 0) return;  // more often than before, and in time
-  --to_come;
+  if (--to_come == 0) pack_early(parameter);
   if (--missing_[static_cast<size_t>(bucket)] == 0) ready_ns_[static_cast<size_t>(bucket)] = now_ns();
   if (how_.reduce && how_.at_once) start_full_buckets();
 }
@@ -127,9 +129,44 @@ void Reducer::take_in(int parameter) {
                           ? buckets_.attach_gradient(parameter) == memory::FlatBuckets::Attached::kSparse
                           : buckets_.model_parameter(parameter).grad().is_sparse();
   if (how_.kept && !settings_.contiguous) buckets_.widen_gradient(parameter);
+  if (is_packed_[static_cast<size_t>(parameter)]) {
+    is_packed_[static_cast<size_t>(parameter)] = false;
+    buckets_.take_back_gradient(parameter);
+  }
   static std::atomic<bool> has_told = false;
   if (!sparse || has_told.exchange(true)) return;
   log_info("sparse gradients (of parameter ", parameter, ", perhaps of others) are made dense and sent so");
+}
+
+// Nobody waits here: the bucket before it in the same buffer must have gone, and be back.
+bool Reducer::can_claim(int bucket) const {
+  if (is_claimed_[static_cast<size_t>(bucket)]) return true;
+  const int buffer = buckets_.buffer(bucket);
+  for (int before = next_; before < bucket; ++before) {
+    if (buckets_.buffer(before) == buffer) return false;
+  }
+  const int user = in_buffer_[static_cast<size_t>(buffer)];
+  if (user < 0) return true;
+  const Flight& flight = flights_[static_cast<size_t>(user)];
+  return !flight.under_way || flight.work.done();
+}
+
+void Reducer::claim(int bucket) {
+  if (is_claimed_[static_cast<size_t>(bucket)]) return;
+  int& user = in_buffer_[static_cast<size_t>(buckets_.buffer(bucket))];
+  if (user >= 0) settle(user);
+  user = bucket;
+  is_claimed_[static_cast<size_t>(bucket)] = true;
+  if (!settings_.contiguous) buckets_.begin_packing(bucket);
+}
+
+void Reducer::pack_early(int parameter) {
+  const int bucket = buckets_.layout().home(parameter).bucket;
+  if (!settings_.add_up || settings_.contiguous || !how_.reduce || !how_.at_once || !can_claim(bucket)) return;
+  claim(bucket);
+  buckets_.pack_gradient(parameter);
+  buckets_.forget_gradient(parameter);
+  is_packed_[static_cast<size_t>(parameter)] = true;
 }
 
 void Reducer::start_full_buckets() {
@@ -167,15 +204,16 @@ at::Tensor Reducer::on_the_wire(int bucket) {
 
 void Reducer::start(int bucket) {
   const at::NoGradGuard no_grad;
-  int& user = in_buffer_[static_cast<size_t>(buckets_.buffer(bucket))];
-  if (user >= 0) settle(user);
-  user = bucket;
-  if (settings_.contiguous) {
-    // One that did not come must not be that of the step before.
-    for (const auto& place : buckets_.layout().bucket(bucket).places) buckets_.attach_gradient(place.parameter);
-  } else {
-    buckets_.pack_gradients(bucket);
+  claim(bucket);
+  for (const auto& place : buckets_.layout().bucket(bucket).places) {
+    if (settings_.contiguous) {
+      buckets_.attach_gradient(place.parameter);  // one that did not come must not be that of the step before
+    } else if (!is_packed_[static_cast<size_t>(place.parameter)]) {
+      buckets_.pack_gradient(place.parameter);
+    }
+    is_packed_[static_cast<size_t>(place.parameter)] = false;
   }
+  is_claimed_[static_cast<size_t>(bucket)] = false;
   const at::Tensor& gradients = buckets_.gradients(bucket);
   if (settings_.before != 1) gradients.mul_(settings_.before);
   const at::Tensor data = on_the_wire(bucket);
@@ -303,6 +341,8 @@ void Reducer::wait(const std::function<void(int bucket)>& arrived) {
 
 bool Reducer::abandon() {
   in_backward_ = false;
+  is_claimed_.assign(is_claimed_.size(), false);
+  is_packed_.assign(is_packed_.size(), false);
   return next_ > 0 && group_.world() > 1;
 }
 

@@ -11,7 +11,8 @@
 //   reducer.wait();                   // result(b) is the reduced gradient of bucket b; with `scatter`, this rank's slice of it
 //
 // Given sums, what each backward gives is added up there, and buckets are free again as soon as they are reduced: they may take
-// turns in buffers. Else the result stays in the bucket.
+// turns in buffers. Else the result stays in the bucket. A gradient is packed into a buffer that is free already as soon as it comes,
+// while it is in the cache, and its own memory goes back; else when its bucket starts.
 //
 // Several lanes are groups of the same ranks that take buckets in turn: while one waits for the other end, another fills the wire.
 //
@@ -107,6 +108,9 @@ class Reducer {
 
   void count_per_bucket();
   void take_in(int parameter);
+  bool can_claim(int bucket) const;
+  void claim(int bucket);
+  void pack_early(int parameter);
   void start_full_buckets();
   void start(int bucket);
   void send(int bucket, const at::Tensor& data);
@@ -144,6 +148,8 @@ class Reducer {
   std::vector<int> wire_of_;         // by bucket; -1: it travels as it is
   std::optional<Compression> int8_;  // where that is how gradients travel
   std::vector<int> in_buffer_;       // by buffer: the bucket whose gradients are in it
+  std::vector<bool> is_claimed_;     // by bucket: it has its buffer and has not gone
+  std::vector<bool> is_packed_;      // by parameter: in the buffer of a bucket that has not gone
   std::vector<at::Tensor> results_;  // by bucket
   std::vector<bool> has_sum_;        // by bucket: a backward of this step has been added
   ReadyLog log_;

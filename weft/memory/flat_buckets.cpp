@@ -160,11 +160,13 @@ void FlatBuckets::forget_gradients() {
 }
 
 void FlatBuckets::forget_gradients(int bucket) {
-  for (const auto& place : layout_.bucket(bucket).places) model_gradient(place.parameter).reset();
+  for (const auto& place : layout_.bucket(bucket).places) forget_gradient(place.parameter);
   if (is_away_.empty() || is_away_[static_cast<size_t>(bucket)]) return;
   take_memory(storage_of(gradients(bucket)), kNoGradients);
   is_away_[static_cast<size_t>(bucket)] = true;
 }
+
+void FlatBuckets::forget_gradient(int parameter) { model_gradient(parameter).reset(); }
 
 void FlatBuckets::need_gradients(int bucket) {
   if (is_away_.empty() || !is_away_[static_cast<size_t>(bucket)]) return;
@@ -174,19 +176,27 @@ void FlatBuckets::need_gradients(int bucket) {
   clear_padding(bucket, flat);
 }
 
-void FlatBuckets::pack_gradients(int bucket) {
+void FlatBuckets::begin_packing(int bucket) {
   const at::NoGradGuard no_grad;
   need_gradients(bucket);
   if (!rings_.empty()) clear_padding(bucket, gradients(bucket));
-  for (const auto& place : layout_.bucket(bucket).places) {
-    const at::Tensor inside = gradient_view(place.parameter);
-    const at::Tensor& own = model_gradient(place.parameter);
-    if (!own.defined()) {
-      inside.zero_();
-    } else {
-      inside.copy_(own.is_sparse() ? own.to_dense() : own);
-    }
+}
+
+void FlatBuckets::pack_gradient(int parameter) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor inside = gradient_view(parameter);
+  const at::Tensor& own = model_gradient(parameter);
+  if (!own.defined()) {
+    inside.zero_();
+  } else {
+    inside.copy_(own.is_sparse() ? own.to_dense() : own);
   }
+}
+
+void FlatBuckets::take_back_gradient(int parameter) {
+  const at::NoGradGuard no_grad;
+  auto& own = model_gradient(parameter);
+  own = gradient_view(parameter).to(own.scalar_type(), /*non_blocking=*/false, /*copy=*/true).add_(own);
 }
 
 void FlatBuckets::widen_gradient(int parameter) {

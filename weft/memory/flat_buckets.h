@@ -74,10 +74,15 @@ class FlatBuckets {
   void attach_present_gradients();
   void forget_gradients();
 
-  // For gradients that autograd keeps by itself: into the bucket before it is reduced, and back.
-  void pack_gradients(int bucket);
+  // For gradients that autograd keeps by itself: into the bucket before it is reduced, and back. Between begin_packing() and the
+  // bucket's collective each is packed once; an absent one is zeros.
+  void begin_packing(int bucket);
+  void pack_gradient(int parameter);
   void unpack_gradients(int bucket);
   void forget_gradients(int bucket);
+  void forget_gradient(int parameter);
+  // One that came again when it was packed and forgotten: as autograd would have added the two.
+  void take_back_gradient(int parameter);
   // Gives .grad the bucket's type, where autograd keeps it: those that it adds later are then added in that type.
   void widen_gradient(int parameter);
   // Which buffer a bucket's gradients lie in; buckets with the same number take turns.

@@ -106,6 +106,11 @@ TEST(FlatBuckets, AParameterThatWasGivenOtherMemoryIsSeen) {
   EXPECT_FALSE(buckets.holds_parameter(2));
 }
 
+void pack(FlatBuckets& buckets, int bucket) {
+  buckets.begin_packing(bucket);
+  for (const auto& place : buckets.layout().bucket(bucket).places) buckets.pack_gradient(place.parameter);
+}
+
 TEST(FlatBuckets, PackedGradientsGoInAndComeBack) {
   auto model = three_parameters();
   FlatBuckets buckets(plan_for(model.table, 6), model.tensors, plain_memory());
@@ -113,12 +118,25 @@ TEST(FlatBuckets, PackedGradientsGoInAndComeBack) {
   buckets.lay_in();
   model.tensors[0].mutable_grad() = at::ones({2, 3});
   for (int bucket = 0; bucket < buckets.size(); ++bucket) {
-    buckets.pack_gradients(bucket);
+    pack(buckets, bucket);
     buckets.gradients(bucket).mul_(5);
     buckets.unpack_gradients(bucket);
   }
   EXPECT_TRUE(same(model.tensors[0].grad(), at::ones({2, 3}).mul_(5)));
   EXPECT_FALSE(model.tensors[1].grad().defined());
+}
+
+TEST(FlatBuckets, AGradientThatComesAgainIsAddedAsAutogradDoes) {
+  const at::Tensor parameter = at::ones({5}, at::kBFloat16).set_requires_grad(true);
+  const plan::ParameterTable table({{.name = "a", .shape = {5}, .dtype = plan::Dtype::kBf16}});
+  FlatBuckets buckets(plan_for(table), {parameter}, plain_memory());
+  const at::Tensor first = at::ones({5}, at::kBFloat16), again = first.div(256);
+  parameter.mutable_grad() = first;
+  pack(buckets, 0);
+  buckets.forget_gradient(0);
+  parameter.mutable_grad() = again;
+  buckets.take_back_gradient(0);
+  EXPECT_TRUE(same(parameter.grad(), first.add(again))) << "rounded to bf16, as a sum of two is";
 }
 
 TEST(FlatBuckets, BucketsTakeTurnsInBuffers) {
@@ -133,7 +151,7 @@ TEST(FlatBuckets, BucketsTakeTurnsInBuffers) {
   EXPECT_EQ(buckets.gradients(0).const_data_ptr(), buckets.gradients(2).const_data_ptr());
   buckets.gradients(0).fill_(8);  // of another bucket
   for (const auto& tensor : model.tensors) tensor.mutable_grad() = at::ones_like(tensor.detach());
-  buckets.pack_gradients(2);
+  pack(buckets, 2);
   const int64_t used = buckets.layout().bucket(2).used_elements();
   EXPECT_EQ(buckets.gradients(2).sum().item<float>(), static_cast<float>(used)) << "nothing else is left in the buffer";
   buckets.forget_gradients(2);
