@@ -1,14 +1,19 @@
 // A rank of slow_trials.py: trains, is slowed down on purpose (a random rank, part of the step, 5 to 50 % of it; or the link of all), and
-// prints what the monitor makes of it, a line of JSON for each, and another when it was left alone for a while.
+// prints what the monitor makes of it, a line of JSON for each, and another when it was left alone for a while. A witness of its own says
+// how fast the processors of the ranks were meanwhile.
 //
 //   weft run -n 3 -- slow_trial NUM_SLOWDOWNS SEED RUN_FOLDER          0 slowdowns: 1,000 quiet steps, all alarms are printed
 #include <ATen/Parallel.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
 #include <torch/optim/sgd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
@@ -21,7 +26,7 @@
 namespace weft {
 namespace {
 
-constexpr int kLayers = 8, kSize = 256, kRows = 256;
+constexpr int kLayers = 8, kSize = 256, kRows = 256, kWitness = 192;
 constexpr const char* kPhases[] = {"data", "forward", "backward", "optimizer", "link"};
 constexpr int kLink = 4;
 
@@ -142,6 +147,15 @@ class Trial {
     step_ms_ = ms.item<double>();
   }
   std::vector<SlowRank> found() const { return monitor_.slow_ranks(); }
+  // By rank: how long a piece of work took that has nothing to do with the training or its monitor, over the last steps. A collective.
+  std::vector<double> witness_ms() {
+    at::Tensor mine = at::zeros({1}, at::kDouble), all = at::zeros({engine_.world().size}, at::kDouble);
+    std::vector<double> sorted(witness_ms_.begin(), witness_ms_.end());
+    std::ranges::sort(sorted);
+    mine[0] = sorted.empty() ? 0 : sorted[sorted.size() / 2];
+    engine_.world().group->all_gather(mine, all);
+    return {all.const_data_ptr<double>(), all.const_data_ptr<double>() + all.numel()};
+  }
   const World& world() const { return engine_.world(); }
   double step_ms() const { return step_ms_; }
 
@@ -156,7 +170,17 @@ class Trial {
     return out;
   }
 
+  // Neighbours of this machine make one core slower than another for a while, which is then found, and true.
+  void ask_witness() {
+    const c10::NoGradGuard no_grad;
+    const Stopwatch watch;
+    witness_ = at::linear(witness_, witness_weights_).tanh();
+    witness_ms_.push_back(watch.elapsed_s() * 1e3);
+    if (witness_ms_.size() > SlowRanks::kLongWindow) witness_ms_.pop_front();
+  }
+
   void one_step() {
+    ask_witness();
     at::Tensor x;
     {
       const Span span({.name = "batch", .category = SpanCategory::kData});
@@ -178,9 +202,12 @@ class Trial {
   Engine engine_;
   RunMonitor monitor_;
   double step_ms_ = 0;
+  at::Tensor witness_ = at::rand({kWitness, kWitness}), witness_weights_ = at::rand({kWitness, kWitness}) / kWitness;
+  std::deque<double> witness_ms_;
 };
 
-void print(const Slowdown& slow, const Trial& trial) {
+void print(const Slowdown& slow, Trial& trial) {
+  const std::vector<double> witness_ms = trial.witness_ms();
   if (trial.world().rank != 0) return;
   nlohmann::json found = nlohmann::json::array();
   for (const SlowRank& one : trial.found())
@@ -190,6 +217,7 @@ void print(const Slowdown& slow, const Trial& trial) {
                                {"where", slow.phase == 2 ? "layer" + std::to_string(slow.layer) : ""},
                                {"percent", slow.percent},
                                {"step_ms", trial.step_ms()},
+                               {"witness_ms", witness_ms},
                                {"found", found}};
   std::printf("%s\n", line.dump().c_str());
   std::fflush(stdout);

@@ -67,7 +67,7 @@ const verdictTile = v => {
 };
 const showWarnings = () => {
   const words = state.slow.map(s => `${s.rank < 0 ? 'The link between ranks' : `Rank ${s.rank}`} is ${known(s.percent) ? `${fixed(s.percent, 1)} % ` : ''}slower than ${s.rank < 0 ? 'it was' : 'the others'}` +
-    (s.phase && s.rank >= 0 ? ` in ${s.phase}` : '') + (s.where ? ` at ${s.where}` : '') + (known(s.ms) ? ` (${ms(s.ms)} a step)` : '') +
+    (s.phase && s.rank >= 0 ? ` ${s.phase === 'processor' ? 'by its' : 'in'} ${s.phase}` : '') + (s.where ? ` at ${s.where}` : '') + (known(s.ms) ? ` (${ms(s.ms)} a step)` : '') +
     (known(s.since_step) ? `, since step ${whole(s.since_step)}` : '') + '.');
   const missing = state.ranks.filter(r => r.health === 'silent').length;
   if (missing && state.status === 'running') words.push(`${missing} of ${state.world} ranks ${missing === 1 ? 'is' : 'are'} silent.`);

@@ -111,7 +111,11 @@ RunMonitor::RunMonitor(Engine& engine, RunMonitorOptions options)
   if (is_traced(engine.global_steps() + 1)) read_clocks();
   if (writes_report()) begin_report();
   if (engine.world().rank == 0 && engine.config().weft.dashboard.port) serve_page();
-  if (!device_.is_cpu()) device_spans_ = std::make_unique<engine::DeviceSpans>(device_);
+  if (device_.is_cpu()) {
+    pace_.emplace();
+  } else {
+    device_spans_ = std::make_unique<engine::DeviceSpans>(device_);
+  }
   engine.begin_step_times();
 }
 
@@ -249,7 +253,10 @@ RankNumbers RunMonitor::measure() {
   RankNumbers out = numbers_of(telemetry_->collect(engine_.global_steps()));
   out.rss_bytes = static_cast<double>(rss_bytes().value_or(0));
   out.cpu_percent = use_.cpu_percent().value_or(0);
-  if (device_.is_cpu()) return out;
+  if (pace_) {
+    out.pace_us = pace_->measure_us();
+    return out;
+  }
   const auto stats = at::accelerator::getDeviceStats(device_.index());
   out.device_bytes = static_cast<double>(stats.allocated_bytes[kAllMemory].current);
   out.device_reserved_bytes = static_cast<double>(stats.reserved_bytes[kAllMemory].current);

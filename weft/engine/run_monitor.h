@@ -22,6 +22,7 @@
 
 #include "weft/engine/engine.h"
 #include "weft/engine/flop_counter.h"
+#include "weft/engine/pace.h"
 #include "weft/monitor/machine_use.h"
 #include "weft/monitor/run_record.h"
 #include "weft/monitor/telemetry.h"
@@ -108,7 +109,8 @@ class RunMonitor {
   std::unique_ptr<engine::DeviceSpans> device_spans_;
   std::unique_ptr<LiveServer> page_;  // of rank 0, with "dashboard"
   MachineUse use_;
-  int64_t looked_ns_ = 0;  // at the GPU
+  std::optional<engine::Pace> pace_;  // where it records, on a CPU
+  int64_t looked_ns_ = 0;             // at the GPU
   double gpu_percent_ = -1;
   std::optional<engine::FlopCounter> counter_;
   engine::FlopCount flops_;

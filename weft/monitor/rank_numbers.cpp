@@ -11,7 +11,8 @@ constexpr double RankNumbers::* kFields[] = {
     &RankNumbers::forward_ms,      &RankNumbers::backward_ms,   &RankNumbers::optimizer_ms,
     &RankNumbers::exposed_comm_ms, &RankNumbers::checkpoint_ms, &RankNumbers::reduce_ms,
     &RankNumbers::rss_bytes,       &RankNumbers::device_bytes,  &RankNumbers::device_reserved_bytes,
-    &RankNumbers::cpu_percent,     &RankNumbers::gpu_percent,   &RankNumbers::num_buckets};
+    &RankNumbers::cpu_percent,     &RankNumbers::gpu_percent,   &RankNumbers::num_buckets,
+    &RankNumbers::pace_us};
 static_assert(std::size(kFields) == kNumRankFields);
 
 size_t place_of(size_t bucket, size_t num_buckets) {

@@ -16,7 +16,7 @@
 namespace weft {
 
 inline constexpr size_t kNumReadyTimes = 32;  // places; where there are more buckets, neighbours share one
-inline constexpr size_t kNumRankFields = 15;
+inline constexpr size_t kNumRankFields = 16;
 inline constexpr size_t kNumRankNumbers = kNumRankFields + kNumReadyTimes;
 
 struct RankNumbers {
@@ -26,6 +26,7 @@ struct RankNumbers {
   double rss_bytes = 0, device_bytes = 0, device_reserved_bytes = 0;
   double cpu_percent = 0, gpu_percent = -1;  // -1: not known
   double num_buckets = 0;
+  double pace_us = 0;  // what a small product, the same on every rank, took its processor; 0: not measured
   // By place, since backward began: when the last bucket of that place was full.
   std::array<double, kNumReadyTimes> ready_ms = {};
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "weft/base/quantile.h"
 #include "weft/base/text.h"
@@ -19,7 +20,10 @@ constexpr Phase kPhases[] = {{"data", &RankNumbers::data_ms},
                              {"forward", &RankNumbers::forward_ms},
                              {"backward", &RankNumbers::backward_ms},
                              {"optimizer", &RankNumbers::optimizer_ms}};
-constexpr size_t kBackward = 2;
+constexpr size_t kData = 0, kBackward = 2;
+constexpr const char* kProcessor = "processor";
+// Beyond this it is no processor's pace but a moment in which the rank was interrupted.
+constexpr double kMostPace = 2;
 
 // How many times its own standard error a median must be above 0. Five: one false look in millions, were the steps independent.
 constexpr double kClear = 5;
@@ -48,27 +52,79 @@ bool is_clear(const std::vector<double>& values, double middle) {
   return middle > kClear * error;
 }
 
+double of_others(const std::vector<RankNumbers>& ranks, size_t rank, const auto& value_of) {
+  std::vector<double> others;
+  for (size_t other = 0; other < ranks.size(); ++other) {
+    if (other != rank) others.push_back(finite(value_of(ranks[other])));
+  }
+  return median(std::move(others));
+}
+
+// How many times as long the same work takes this rank's processor as the others'. 1 where nobody measured it.
+double pace_of(const std::vector<RankNumbers>& ranks, size_t rank) {
+  const double mine = finite(ranks[rank].pace_us);
+  const double others = of_others(ranks, rank, [](const RankNumbers& of) { return of.pace_us; });
+  if (mine <= 0 || others <= 0) return 1;
+  return std::clamp(mine / others, 1 / kMostPace, kMostPace);
+}
+
+double computed_ms(const RankNumbers& of) {
+  return finite(of.forward_ms) + finite(of.backward_ms) + finite(of.optimizer_ms);
+}
+
+// The first from which on most are above half of what they are now.
+size_t begin_of(const std::vector<double>& more, double ms) {
+  size_t best = 0;
+  double most = 0, sum = 0;
+  for (size_t i = more.size(); i-- > 0;) {
+    sum += std::clamp(more[i], -ms, 2 * ms) - ms / 2;
+    if (sum < most) continue;
+    most = sum;
+    best = i;
+  }
+  return best;
+}
+
+std::string longer_part(const SlowRank& slow) {
+  if (slow.phase == "link") return "reductions take ";
+  return slow.phase == kProcessor ? "for the same work its processor takes " : cat(slow.phase, " takes ");
+}
+
 }  // namespace
 
 std::string text_of(const SlowRank& slow) {
   const std::string who = slow.rank < 0 ? "the link between ranks" : cat("rank ", slow.rank);
   if (slow.is_over) return cat(who, " is no longer slow in ", slow.phase);
-  std::string out = cat(who, " is slow: ", slow.phase == "link" ? "reductions take " : cat(slow.phase, " takes "),
-                        fixed_text(slow.ms, 1), " ms (", fixed_text(slow.percent, 1), " % of a step) longer than ",
-                        slow.rank < 0 ? "they did" : "on other ranks", ", since step ", slow.since_step);
+  std::string out = cat(who, " is slow: ", longer_part(slow), fixed_text(slow.ms, 1), " ms (",
+                        fixed_text(slow.percent, 1), " % of a step) longer than ",
+                        slow.rank < 0              ? "they did"
+                        : slow.phase == kProcessor ? "those of other ranks"
+                                                   : "on other ranks",
+                        ", since step ", slow.since_step);
   if (!slow.where.empty()) out += cat(", at ", slow.where);
   return out;
 }
 
 std::vector<SlowRank> SlowRanks::add(int64_t step, std::span<const RankNumbers> ranks) {
   if (ranks.size() < 2) return {};
-  if (!steps_.empty() && steps_.back().ranks.size() != ranks.size()) steps_.clear();
+  if (!steps_.empty() && steps_.back().ranks.size() != ranks.size()) {
+    steps_.clear();
+    paces_.clear();
+    seen_.clear();
+  }
   steps_.push_back({step, {ranks.begin(), ranks.end()}});
+  paces_.push_back({step, {}, {}});
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const auto& all = steps_.back().ranks;
+    paces_.back().us.push_back(finite(all[rank].pace_us));
+    paces_.back().more_ms.push_back((pace_of(all, rank) - 1) * of_others(all, rank, computed_ms));
+  }
   if (steps_.size() > kWindow) steps_.pop_front();
+  if (paces_.size() > kLongWindow) paces_.pop_front();
   if (steps_.size() < kWindow || step % kEvery != 0) return {};
-  std::vector<SlowRank> found = look(), news;
+  std::vector<SlowRank> found = seen_twice(look()), news;
   for (const SlowRank& one : found) {
-    if (std::ranges::none_of(now_, [&](const auto& other) { return other.is_same(one); })) news.push_back(one);
+    if (before(one) == nullptr) news.push_back(one);
   }
   for (SlowRank one : now_) {
     if (std::ranges::any_of(found, [&](const auto& other) { return other.is_same(one); })) continue;
@@ -86,43 +142,102 @@ std::vector<SlowRank> SlowRanks::add(int64_t step, std::span<const RankNumbers> 
   return news;
 }
 
+// What goes on is there at the next look too; what a few odd steps made is not.
+std::vector<SlowRank> SlowRanks::seen_twice(std::vector<SlowRank> seen) {
+  const std::vector<SlowRank> earlier = std::exchange(seen_, seen);
+  std::erase_if(seen, [&](const SlowRank& one) {
+    return std::ranges::none_of(earlier, [&](const SlowRank& other) { return other.is_same(one); });
+  });
+  return seen;
+}
+
 std::vector<SlowRank> SlowRanks::look() const {
   std::vector<SlowRank> out;
   for (size_t rank = 0; rank < steps_.back().ranks.size(); ++rank) {
     for (size_t phase = 0; phase < std::size(kPhases); ++phase) look_at_phase(rank, phase, out);
+    look_at_processor(rank, out);
   }
   look_at_link(out);
   std::ranges::sort(out, std::greater(), &SlowRank::ms);
+  std::erase_if(out, [&](const SlowRank& one) { return is_knock_on(one, out); });
   return out;
 }
 
-void SlowRanks::look_at_phase(size_t rank, size_t phase, std::vector<SlowRank>& out) const {
-  const std::vector<double> more = excess(rank, kPhases[phase].part);
+// Who comes late reduces inside its own backward, where the others' wait for it is over; they reduced, or waited, in theirs. So a backward
+// that follows a longer delay of the same rank may be longer by its reductions.
+bool SlowRanks::is_knock_on(const SlowRank& slow, const std::vector<SlowRank>& all) const {
+  if (slow.phase != kPhases[kBackward].name) return false;
+  const bool is_late = std::ranges::any_of(all, [&](const SlowRank& other) {
+    return other.rank == slow.rank && other.phase != kProcessor && other.ms > slow.ms;
+  });
+  std::vector<double> reduced;
+  for (const Step& step : steps_) reduced.push_back(finite(step.ranks[static_cast<size_t>(slow.rank)].reduce_ms));
+  return is_late && 100 * (slow.ms - median(std::move(reduced))) < threshold_percent(slow) * step_ms();
+}
+
+// Fills in by how much, where it is.
+bool SlowRanks::is_slow(SlowRank& slow, const std::vector<double>& more) const {
   const double middle = median(more), whole_ms = step_ms();
-  if (whole_ms <= 0) return;
-  SlowRank slow{.rank = static_cast<int>(rank), .phase = kPhases[phase].name};
-  const bool was = std::ranges::any_of(now_, [&](const auto& other) { return other.is_same(slow); });
-  const double percent = 100 * middle / whole_ms;
-  if (percent < options_.threshold_percent * (was ? kOverPart : 1) || !is_clear(more, middle)) return;
+  if (whole_ms <= 0) return false;
   slow.ms = middle;
-  slow.percent = percent;
-  slow.since_step = since(rank, phase, middle);
-  for (const SlowRank& other : now_) {
-    if (other.is_same(slow)) slow.since_step = other.since_step;
-  }
-  if (phase == kBackward) slow.where = where_in_backward(rank);
+  slow.percent = 100 * middle / whole_ms;
+  return slow.percent >= threshold_percent(slow) && is_clear(more, middle);
+}
+
+const SlowRank* SlowRanks::before(const SlowRank& slow) const {
+  const auto found = std::ranges::find_if(now_, [&](const SlowRank& other) { return other.is_same(slow); });
+  return found == now_.end() ? nullptr : &*found;
+}
+
+double SlowRanks::threshold_percent(const SlowRank& slow) const {
+  return options_.threshold_percent * (before(slow) != nullptr ? kOverPart : 1);
+}
+
+// What goes on has begun when it was found first.
+void SlowRanks::say(SlowRank slow, std::vector<SlowRank>& out) const {
+  if (const SlowRank* earlier = before(slow)) slow.since_step = earlier->since_step;
   out.push_back(std::move(slow));
 }
 
-// By how much the rank's part was longer than the median of the others', step by step.
-std::vector<double> SlowRanks::excess(size_t rank, double RankNumbers::* part) const {
+void SlowRanks::look_at_phase(size_t rank, size_t phase, std::vector<SlowRank>& out) const {
+  SlowRank slow{.rank = static_cast<int>(rank), .phase = kPhases[phase].name};
+  const std::vector<double> more = excess(rank, phase);
+  if (!is_slow(slow, more)) return;
+  slow.since_step = steps_[begin_of(more, slow.ms)].number;
+  if (phase == kBackward) slow.where = where_in_backward(rank);
+  say(std::move(slow), out);
+}
+
+// Of the whole window: where cores change places with each other, each is as fast as the other in the end.
+double SlowRanks::long_pace_of(size_t rank) const {
+  std::vector<double> mine, others;
+  for (size_t of = 0; of < paces_.back().us.size(); ++of) {
+    std::vector<double> all;
+    for (const Paces& step : paces_) all.push_back(step.us[of]);
+    (of == rank ? mine : others).push_back(median(std::move(all)));
+  }
+  const double usual = median(std::move(others));
+  return usual > 0 ? mine.front() / usual : 1;
+}
+
+void SlowRanks::look_at_processor(size_t rank, std::vector<SlowRank>& out) const {
+  if (paces_.size() < kLongWindow) return;
+  std::vector<double> more;
+  for (const Paces& step : paces_) more.push_back(step.more_ms[rank]);
+  SlowRank slow{.rank = static_cast<int>(rank), .phase = kProcessor};
+  if (!is_slow(slow, more) || 100 * (long_pace_of(rank) - 1) < threshold_percent(slow)) return;
+  slow.since_step = paces_[begin_of(more, slow.ms)].number;
+  say(std::move(slow), out);
+}
+
+// By how much the rank's part was longer than the median of the others' would be at this rank's pace, step by step. Data may come from
+// a disk: that has no pace.
+std::vector<double> SlowRanks::excess(size_t rank, size_t phase) const {
+  const auto part_of = [part = kPhases[phase].part](const RankNumbers& of) { return of.*part; };
   std::vector<double> out;
   for (const Step& step : steps_) {
-    std::vector<double> others;
-    for (size_t other = 0; other < step.ranks.size(); ++other) {
-      if (other != rank) others.push_back(finite(step.ranks[other].*part));
-    }
-    out.push_back(finite(step.ranks[rank].*part) - median(std::move(others)));
+    const double pace = phase == kData ? 1 : pace_of(step.ranks, rank);
+    out.push_back(finite(part_of(step.ranks[rank])) - pace * of_others(step.ranks, rank, part_of));
   }
   return out;
 }
@@ -134,21 +249,6 @@ double SlowRanks::step_ms() const {
     for (const RankNumbers& rank : step.ranks) all.push_back(finite(rank.busy_ms));
   }
   return median(std::move(all));
-}
-
-// The first step from which on most are above half of what they are now.
-int64_t SlowRanks::since(size_t rank, size_t phase, double ms) const {
-  const std::vector<double> more = excess(rank, kPhases[phase].part);
-  size_t best = 0;
-  double most = 0, sum = 0;
-  for (size_t i = more.size(); i-- > 0;) {
-    sum += std::clamp(more[i], -ms, 2 * ms) - ms / 2;
-    if (sum >= most) {
-      most = sum;
-      best = i;
-    }
-  }
-  return steps_[best].number;
 }
 
 // Buckets come one after the other: the one before which most time went is where the rank lost it.
@@ -166,11 +266,7 @@ std::string SlowRanks::where_in_backward(size_t rank) const {
       const auto gap = [&](const RankNumbers& of) {
         return finite(of.ready_ms[bucket]) - (bucket == 0 ? 0 : finite(of.ready_ms[bucket - 1]));
       };
-      std::vector<double> others;
-      for (size_t other = 0; other < step.ranks.size(); ++other) {
-        if (other != rank) others.push_back(gap(step.ranks[other]));
-      }
-      more.push_back(gap(step.ranks[rank]) - median(std::move(others)));
+      more.push_back(gap(step.ranks[rank]) - pace_of(step.ranks, rank) * of_others(step.ranks, rank, gap));
     }
     const double middle = median(std::move(more));
     if (middle <= most_ms) continue;
@@ -206,26 +302,14 @@ void SlowRanks::look_at_link(std::vector<SlowRank>& out) const {
   if (quickest_link_ms_ < 0) return;
   std::vector<double> more;
   for (const Step& step : steps_) more.push_back(link_ms(step) - quickest_link_ms_);
-  const double middle = median(more), whole_ms = step_ms();
-  if (whole_ms <= 0) return;
-  SlowRank slow{.rank = -1,
-                .phase = "link",
-                .ms = middle,
-                .percent = 100 * middle / whole_ms,
-                .since_step = steps_.front().number};
-  const bool was = std::ranges::any_of(now_, [&](const auto& other) { return other.is_same(slow); });
+  SlowRank slow{.rank = -1, .phase = "link", .since_step = steps_.front().number};
+  if (!is_slow(slow, more)) return;
   // Reductions behind the computation may take longer without harm: it counts where training waits for them.
   std::vector<double> waits;
   for (const Step& step : steps_) {
     waits.push_back(finite(std::ranges::min_element(step.ranks, {}, &RankNumbers::exposed_comm_ms)->exposed_comm_ms));
   }
-  const double waited_ms = median(std::move(waits));
-  const double limit_ms = options_.threshold_percent * (was ? kOverPart : 1) / 100 * whole_ms;
-  if (middle < limit_ms || waited_ms < limit_ms || !is_clear(more, middle)) return;
-  for (const SlowRank& other : now_) {
-    if (other.is_same(slow)) slow.since_step = other.since_step;
-  }
-  out.push_back(std::move(slow));
+  if (100 * median(std::move(waits)) >= threshold_percent(slow) * step_ms()) say(std::move(slow), out);
 }
 
 }  // namespace weft

@@ -7,7 +7,11 @@
 //
 // A part of a rank's step counts without its waits: who waits is not slow. It is compared with the median of the other ranks in the same
 // step, so that what slows everybody (a neighbour on the machine, a longer batch) is nobody's. A single slow step is no news: the median
-// of the last kWindow steps must be above the threshold, and clear of its own scatter.
+// of the last kWindow steps must be above the threshold, and clear of its own scatter, at two looks one after the other.
+//
+// A rank whose processor is slower is slow in everything it computes, and no layer is to blame: clocks that were lowered, a neighbour on
+// the same core. Ranks on CPUs time a small product in each step; what they compute is compared with the others' at that pace, and the
+// pace itself is looked at over kLongWindow steps ("processor"), since neighbours come and go.
 //
 // A link is slow for all of a collective, whoever's it is: it shows as reductions that take longer, after the last rank has come,
 // than they did in the quickest window so far. That has no rank (-1).
@@ -27,7 +31,7 @@ namespace weft {
 
 struct SlowRank {
   int rank = 0;
-  std::string phase;   // "data", "forward", "backward", "optimizer", "link"
+  std::string phase;   // "data", "forward", "backward", "optimizer", "processor", "link"
   std::string where;   // backward: parameters of the bucket that came late; may be empty
   double ms = 0;       // longer than the others
   double percent = 0;  // of the step of the others
@@ -55,8 +59,8 @@ class SlowRanks {
   // Where buckets are cut anew.
   void set_bucket_names(std::vector<std::string> names) { options_.bucket_names = std::move(names); }
 
-  static constexpr size_t kWindow = 32;  // steps
-  static constexpr int64_t kEvery = 8;   // steps between two looks
+  static constexpr size_t kWindow = 32, kLongWindow = 128;  // steps
+  static constexpr int64_t kEvery = 8;                      // steps between two looks
 
  private:
   struct Step {
@@ -64,20 +68,36 @@ class SlowRanks {
     std::vector<RankNumbers> ranks;
   };
 
+  // Of one step, by rank.
+  struct Paces {
+    int64_t number = 0;
+    std::vector<double> us;       // of the small product
+    std::vector<double> more_ms;  // that the rank's processor cost it more than those of the others
+  };
+
   std::vector<SlowRank> look() const;
+  std::vector<SlowRank> seen_twice(std::vector<SlowRank> seen);
   void look_at_phase(size_t rank, size_t phase, std::vector<SlowRank>& out) const;
+  void look_at_processor(size_t rank, std::vector<SlowRank>& out) const;
+  double long_pace_of(size_t rank) const;
+  bool is_slow(SlowRank& slow, const std::vector<double>& more) const;
+  bool is_knock_on(const SlowRank& slow, const std::vector<SlowRank>& all) const;
+  // The same as it was found at the last look; null: it was not.
+  const SlowRank* before(const SlowRank& slow) const;
+  double threshold_percent(const SlowRank& slow) const;
+  void say(SlowRank slow, std::vector<SlowRank>& out) const;
   void look_at_link(std::vector<SlowRank>& out) const;
   std::string where_in_backward(size_t rank) const;
   std::string name_of(const BucketRange& buckets) const;
-  int64_t since(size_t rank, size_t phase, double ms) const;
-  std::vector<double> excess(size_t rank, double RankNumbers::* part) const;
+  std::vector<double> excess(size_t rank, size_t phase) const;
   double step_ms() const;
   double link_ms(const Step& step) const;
 
   SlowRankOptions options_;
-  std::deque<Step> steps_;
-  std::vector<SlowRank> now_;
-  double quickest_link_ms_ = -1;  // median of a window
+  std::deque<Step> steps_;            // the last kWindow
+  std::deque<Paces> paces_;           // the last kLongWindow
+  std::vector<SlowRank> seen_, now_;  // at the last look, and there and at the one before
+  double quickest_link_ms_ = -1;      // median of a window
 };
 
 }  // namespace weft

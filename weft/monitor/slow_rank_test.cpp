@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <random>
 
 #include "weft/base/text.h"
@@ -30,11 +31,16 @@ class World {
     int bucket = 0;  // of backward
   };
 
+  // How many times as long anything takes a rank's processor; 1 unless it is said.
+  std::map<int, double> paces = {};
+
   std::vector<RankNumbers> step(const Slowdown& slow) {
     std::vector<RankNumbers> out(static_cast<size_t>(num_ranks_));
-    const double all = scatter(0.08);
+    const double common = scatter(0.08);
     for (int rank = 0; rank < num_ranks_; ++rank) {
       RankNumbers& one = out[static_cast<size_t>(rank)];
+      const double pace = paces.contains(rank) ? paces[rank] : 1, all = pace * common;
+      one.pace_us = 20 * pace * scatter(0.02);
       const double hiccup = std::uniform_real_distribution(0.0, 1.0)(random_) < 0.03 ? 2 : 1;
       for (int part = 0; part < 4; ++part) one.*kParts[part] = kStepMs * kShares[part] * all * hiccup * scatter(0.05);
       one.num_buckets = kNumBuckets;
@@ -115,7 +121,8 @@ TEST(SlowRanks, SaysOnceThatItBeganAndOnceThatItIsOver) {
   EXPECT_EQ(news[0].rank, 1);
   EXPECT_FALSE(news[0].is_over);
   EXPECT_TRUE(news[1].is_over);
-  EXPECT_NE(text_of(news[0]).find("rank 1 is slow: forward takes 4"), std::string::npos) << text_of(news[0]);
+  EXPECT_NEAR(news[0].ms, 40, 5);
+  EXPECT_NE(text_of(news[0]).find("rank 1 is slow: forward takes "), std::string::npos) << text_of(news[0]);
   EXPECT_EQ(text_of(news[1]), "rank 1 is no longer slow in forward");
 }
 
@@ -136,9 +143,78 @@ TEST(SlowRanks, ALinkThatGotSlowerIsNobodys) {
   EXPECT_NEAR(slow_ranks.now()[0].ms, 60, 5);
 }
 
+std::vector<std::string> named(const SlowRanks& slow_ranks) {
+  std::vector<std::string> out;
+  for (const SlowRank& one : slow_ranks.now()) out.push_back(cat(one.rank, " ", one.phase));
+  return out;
+}
+
+TEST(SlowRanks, ASlowProcessorIsNoLayersFault) {
+  for (const int num_ranks : {2, 5}) {
+    World world(num_ranks, 21);
+    SlowRanks slow_ranks = finder();
+    for (int64_t step = 1; step <= 400; ++step) {
+      if (step == 100) world.paces[1] = 1.1;
+      slow_ranks.add(step, world.step({}));
+    }
+    ASSERT_EQ(named(slow_ranks), std::vector<std::string>{"1 processor"}) << num_ranks;
+    const SlowRank& found = slow_ranks.now()[0];
+    EXPECT_NEAR(found.percent, 10, 3);
+    EXPECT_NEAR(static_cast<double>(found.since_step), 100, 12);
+    EXPECT_NE(text_of(found).find("rank 1 is slow: for the same work its processor takes"), std::string::npos)
+        << text_of(found);
+    EXPECT_NE(text_of(found).find("longer than those of other ranks, since step"), std::string::npos);
+  }
+}
+
+// On a machine with neighbours the cores of ranks differ by more than what is looked for.
+TEST(SlowRanks, FindsThePartWhateverTheProcessorsAreLike) {
+  for (const double pace : {0.85, 1.15}) {
+    for (int part = 0; part < 4; ++part) {
+      World world(2, 33);
+      world.paces[0] = pace;
+      SlowRanks slow_ranks = finder();
+      const World::Slowdown slow{.rank = 0, .part = part, .ms = 0.12 * kStepMs};
+      for (int64_t step = 1; step <= 200; ++step) slow_ranks.add(step, world.step(slow));
+      std::vector<std::string> found = named(slow_ranks);
+      std::erase(found, cat(pace > 1 ? 0 : 1, " processor"));
+      EXPECT_EQ(found, std::vector<std::string>{cat(0, " ", kNames[part])}) << pace;
+    }
+  }
+}
+
+TEST(SlowRanks, AReductionThatMovedIntoALateRanksBackwardIsNotNamed) {
+  World world(2, 8);
+  SlowRanks slow_ranks = finder();
+  for (int64_t step = 1; step <= 200; ++step) {
+    auto ranks = world.step({.rank = 1, .part = 0, .ms = 60});
+    ranks[1].reduce_ms = 20;
+    ranks[1].backward_ms += 20;
+    ranks[0].reduce_ms = 80;  // it waits
+    slow_ranks.add(step, ranks);
+  }
+  EXPECT_EQ(named(slow_ranks), std::vector<std::string>{"1 data"});
+}
+
+TEST(SlowRanks, WithoutAPaceEverybodyIsEquallyFast) {
+  World world(3, 5);
+  SlowRanks slow_ranks = finder();
+  for (int64_t step = 1; step <= 200; ++step) {
+    auto ranks = world.step({.rank = 2, .part = 1, .ms = 40});
+    for (RankNumbers& one : ranks) one.pace_us = step % 2 == 0 ? 0 : NAN;
+    slow_ranks.add(step, ranks);
+  }
+  EXPECT_EQ(named(slow_ranks), std::vector<std::string>{"2 forward"});
+}
+
 TEST(SlowRanks, TakesAnyNumbers) {
   SlowRanks slow_ranks = finder();
-  RankNumbers odd{.step_ms = NAN, .busy_ms = INFINITY, .forward_ms = -1e300, .backward_ms = NAN, .num_buckets = 1e300};
+  RankNumbers odd{.step_ms = NAN,
+                  .busy_ms = INFINITY,
+                  .forward_ms = -1e300,
+                  .backward_ms = NAN,
+                  .num_buckets = 1e300,
+                  .pace_us = -INFINITY};
   odd.ready_ms.fill(-INFINITY);
   for (int64_t step = 1; step <= 100; ++step)
     slow_ranks.add(step, std::vector<RankNumbers>(step % 50 == 0 ? 3 : 2, odd));

@@ -124,7 +124,7 @@ Verdict memory(const LiveState& state, const HostFacts& host) {
 
 std::string slow_text(const SlowNote& slow) {
   std::string out = slow.percent ? cat(fixed_text(*slow.percent, 1), " % slower") : "slower";
-  if (!slow.phase.empty()) out += cat(" in ", slow.phase);
+  if (!slow.phase.empty()) out += cat(slow.phase == "processor" ? " by its " : " in ", slow.phase);
   if (!slow.where.empty()) out += cat(" (", slow.where, ")");
   if (slow.since_step) out += cat(" since step ", *slow.since_step);
   return out;

@@ -1,0 +1,30 @@
+#include "weft/engine/pace.h"
+
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
+#include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
+
+#include "weft/base/clock.h"
+
+namespace weft::engine {
+namespace {
+
+constexpr int64_t kSize = 96;  // three matrices fit the second-level cache of any processor
+
+}  // namespace
+
+Pace::Pace() : numbers_(at::full({kSize, kSize}, 1.0 / kSize, at::kFloat)), product_(at::empty_like(numbers_)) {}
+
+double Pace::measure_us() const {
+  const at::NoGradGuard no_grad;
+  const at::DisableRecordFunctionGuard unwatched;  // no operator of the model
+  at::Tensor out = product_;
+  at::mm_out(out, numbers_, numbers_);
+  const Stopwatch watch;
+  at::mm_out(out, numbers_, numbers_);
+  return watch.elapsed_s() * 1e6;
+}
+
+}  // namespace weft::engine
