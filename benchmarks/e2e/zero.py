@@ -8,7 +8,7 @@
 
 Peers: DeepSpeed at the same stages, with overlap_comm and without; DistributedDataParallel and FSDP2 over Gloo, the latter as it is by
 default (stage 3) and with parameters kept after forward (stage 2); one rank alone, and one-rank worlds side by side. On one host the
-peers are also started by torchrun, as their users have them: `weft run` gives each rank a core of its own, which is a help to them.
+peers are also started by torchrun, as their users have them.
 The losses of all that share the work are compared bit for bit first. DeepSpeed has its own bucket size unless --deepspeed-bucket says
 another. A stage that this weft refuses is left out and named.
 
@@ -69,7 +69,7 @@ def contenders(o: argparse.Namespace) -> list[Contender]:
              Contender(COPY, stage=3, bucket=o.bucket, more={"zero_optimization": {"zero_hpz_partition_size": o.per_host}})] if o.per_host > 1 else []
     theirs = [Contender(deepspeed_name(stage, overlap), who="deepspeed", stage=stage, overlap=overlap, bucket=o.deepspeed_bucket)
               for stage in STAGES for overlap in (True, False)]
-    # `weft run` binds ranks to cores for everybody; by torch's own launcher peers are as their users have them.
+    # By torch's own launcher peers are as their users have them.
     if not o.hosts:
         theirs += [Contender(deepspeed_name(stage, True) + BY_TORCHRUN, who="deepspeed", stage=stage, bucket=o.deepspeed_bucket, torchrun=True) for stage in STAGES]
         theirs += [TORCHRUN_DDP, dataclasses.replace(TORCH_FSDP2, name=TORCH_FSDP2.name + BY_TORCHRUN, torchrun=True)]

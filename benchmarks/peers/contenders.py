@@ -1,7 +1,7 @@
 """Who takes part in the comparisons of data-parallel training, and how one round of each is run.
 
 A contender is weft with some config, or a peer on the same model, weights and tokens. Unless it says torchrun, it is started by `weft run`,
-one thread a rank, so that the launcher, its environment and its binding are the same for everybody; rank 0 leaves the fields of `weft train
+one thread a rank, so that the launcher and its environment are the same for everybody; rank 0 leaves the fields of `weft train
 --json`.
 """
 
