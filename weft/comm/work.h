@@ -43,4 +43,10 @@ class Work {
   std::shared_ptr<WorkState> state_;
 };
 
+// When it was done, for one that was waited for; now, where nobody noted it.
+inline int64_t end_of(const Work& work) {
+  const int64_t finished_ns = work.finished_ns();
+  return finished_ns > 0 ? finished_ns : now_ns();
+}
+
 }  // namespace weft::comm

@@ -27,8 +27,6 @@ class Compression {
   comm::Collective pack(int bucket, const at::Tensor& gradients);
   // Into this rank's slice. Sum or mean.
   void unpack(int bucket, const at::Tensor& slice, comm::ReduceOp op);
-  // As it travels, all slices.
-  const at::Tensor& packed(int bucket) const { return buckets_[static_cast<size_t>(bucket)].sent; }
 
  private:
   struct Bucket {

@@ -61,7 +61,7 @@ int64_t DeviceSpans::mark() noexcept {
 void DeviceSpans::record(const SpanEvent& event, int64_t from_mark, int64_t to_mark) noexcept {
   if (!is_own(from_mark)) return drop(to_mark);
   const std::lock_guard lock(mutex_);
-  waiting_.push_back({event, event_of(from_mark), event_of(to_mark)});
+  waiting_.push_back({event, event_of(from_mark), to_mark < 0 ? std::nullopt : std::optional(event_of(to_mark))});
 }
 
 void DeviceSpans::drop(int64_t mark) noexcept {
@@ -86,12 +86,13 @@ void DeviceSpans::resolve() noexcept {
 
 // In the order they ended, so that what lies inside a step is there before the step.
 void DeviceSpans::resolve_done() {
-  while (!waiting_.empty() && events_[waiting_.front().to].query()) {
+  while (!waiting_.empty() && events_[waiting_.front().last()].query()) {
     Waiting one = waiting_.front();
     waiting_.pop_front();
-    free_.insert(free_.end(), {one.from, one.to});
     one.event.start_ns = host_ns(events_[one.from]);
-    one.event.end_ns = host_ns(events_[one.to]);
+    if (one.to) one.event.end_ns = host_ns(events_[*one.to]);
+    free_.push_back(one.from);
+    if (one.to) free_.push_back(*one.to);
     record_span(one.event);
   }
 }

@@ -15,6 +15,7 @@
 
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "weft/monitor/span.h"
@@ -36,7 +37,9 @@ class DeviceSpans final : public SpanTimer {
  private:
   struct Waiting {
     SpanEvent event;
-    size_t from, to;
+    size_t from;
+    std::optional<size_t> to;  // none: the event's end is known
+    size_t last() const { return to.value_or(from); }
   };
   void compare_clocks();
   void resolve_done();

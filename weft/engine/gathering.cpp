@@ -66,7 +66,10 @@ void Gathering::meet() {
 void Gathering::start() {
   for (int bucket = buckets_.size() - 1; bucket >= 0; --bucket) {
     auto& flight = flights_[static_cast<size_t>(bucket)];
-    flight.started_ns = now_ns();
+    flight.span = begin_span({.name = "gather",
+                              .category = SpanCategory::kGather,
+                              .bucket = bucket,
+                              .bytes = static_cast<int64_t>(buckets_.parameters(bucket).nbytes())});
     comm::Group& lane = *lanes_[static_cast<size_t>(bucket) % lanes_.size()];
     flight.work = lane.start(gather(bucket));
     flight.under_way = true;
@@ -86,15 +89,7 @@ void Gathering::wait_for(int bucket) {
     flight.work.wait();
     totals_.exposed_s += watch.elapsed_s();
   }
-  if (spans_on()) {
-    const int64_t finished_ns = flight.work.finished_ns();
-    record_span({.name = "gather",
-                 .category = SpanCategory::kGather,
-                 .bucket = bucket,
-                 .bytes = static_cast<int64_t>(buckets_.parameters(bucket).nbytes()),
-                 .start_ns = flight.started_ns,
-                 .end_ns = finished_ns > 0 ? finished_ns : now_ns()});
-  }
+  flight.span.end_at(end_of(flight.work));
   flight.work = {};
 }
 

@@ -19,6 +19,7 @@
 #include "weft/engine/gate.h"
 #include "weft/engine/reducer.h"
 #include "weft/memory/flat_buckets.h"
+#include "weft/monitor/span.h"
 
 namespace weft::engine {
 
@@ -56,7 +57,7 @@ class Gathering {
   struct Flight {
     comm::Work work;
     bool under_way = false;
-    int64_t started_ns = 0;
+    OpenSpan span = {};
   };
   std::vector<Flight> flights_;  // by bucket
   int num_under_way_ = 0;

@@ -50,7 +50,7 @@ Reducer::Reducer(std::vector<comm::Group*> lanes, memory::FlatBuckets& buckets, 
       settings_(settings),
       num_arrivals_(once_each(std::move(num_arrivals), buckets.layout().homes.size())),
       times_(buckets.gradients(0).device(), num_arrivals_.size()),
-      ready_ns_(static_cast<size_t>(buckets.size()), 0),
+      ready_(static_cast<size_t>(buckets.size())),
       flights_(static_cast<size_t>(buckets.size())),
       in_buffer_(static_cast<size_t>(buckets.num_buffers()), -1),
       is_claimed_(static_cast<size_t>(buckets.size()), false),
@@ -119,8 +119,14 @@ void Reducer::note(int parameter) {
   auto& to_come = still_to_come_[static_cast<size_t>(parameter)];
   if (to_come == 0) return;  // more often than before, and in time
   if (--to_come == 0) pack_early(parameter);
-  if (--missing_[static_cast<size_t>(bucket)] == 0) ready_ns_[static_cast<size_t>(bucket)] = now_ns();
+  if (--missing_[static_cast<size_t>(bucket)] == 0) note_full(bucket);
   if (how_.reduce && how_.at_once) start_full_buckets();
+}
+
+void Reducer::note_full(int bucket) {
+  if (group_.world() == 1) return;
+  ready_[static_cast<size_t>(bucket)] =
+      begin_span({.name = "ready", .category = SpanCategory::kBucket, .bucket = bucket});
 }
 
 void Reducer::take_in(int parameter) {
@@ -181,7 +187,7 @@ void Reducer::end_backward() {
   in_backward_ = false;
   if (!how_.reduce) return;
   while (next_ < buckets_.size()) {
-    if (missing_[static_cast<size_t>(next_)] > 0) ready_ns_[static_cast<size_t>(next_)] = now_ns();
+    if (missing_[static_cast<size_t>(next_)] > 0) note_full(next_);
     start(next_++);
   }
 }
@@ -229,8 +235,11 @@ void Reducer::start(int bucket) {
 void Reducer::send(int bucket, const at::Tensor& data) {
   auto& flight = flights_[static_cast<size_t>(bucket)];
   const comm::Collective call = collective(bucket, data);
-  flight.ready_ns = ready_ns_[static_cast<size_t>(bucket)];
-  flight.started_ns = now_ns();
+  ready_[static_cast<size_t>(bucket)].end();
+  flight.span = begin_span({.name = "reduce",
+                            .category = SpanCategory::kReduce,
+                            .bucket = bucket,
+                            .bytes = static_cast<int64_t>(call.input.nbytes())});
   const int64_t once_around = static_cast<int64_t>(call.input.nbytes()) / group_.world() * (group_.world() - 1);
   comm::Group& lane = *lanes_[static_cast<size_t>(bucket) % lanes_.size()];
   flight.work = lane.start(call);
@@ -267,7 +276,7 @@ void Reducer::finish(int bucket) {
   if (!flight.under_way) return;
   flight.under_way = false;
   if (group_.world() > 1) flight.work.wait();
-  record(bucket, flight);
+  flight.span.end_at(end_of(flight.work));
   flight.work = {};
   if (std::exchange(flight.direct, false)) {
     has_sum_[static_cast<size_t>(bucket)] = true;
@@ -301,24 +310,6 @@ void Reducer::go_on_from_results() {
 // What of a bucket holds the result.
 at::Tensor Reducer::reduced(const at::Tensor& bucket) const {
   return settings_.scatter ? memory::slice_of(bucket, group_.rank(), group_.world()) : bucket;
-}
-
-void Reducer::record(int bucket, const Flight& flight) const {
-  if (!spans_on() || group_.world() == 1) return;
-  const int64_t finished_ns = flight.work.finished_ns();
-  const at::Tensor& narrow = int8_ ? int8_->packed(bucket) : flight.wire;
-  const at::Tensor& sent = narrow.defined() ? narrow : buckets_.gradients(bucket);
-  record_span({.name = "ready",
-               .category = SpanCategory::kBucket,
-               .bucket = bucket,
-               .start_ns = flight.ready_ns,
-               .end_ns = flight.started_ns});
-  record_span({.name = "reduce",
-               .category = SpanCategory::kReduce,
-               .bucket = bucket,
-               .bytes = static_cast<int64_t>(sent.nbytes()),
-               .start_ns = flight.started_ns,
-               .end_ns = finished_ns > 0 ? finished_ns : now_ns()});
 }
 
 void Reducer::wait(const std::function<void(int bucket)>& arrived) {

@@ -29,6 +29,7 @@
 #include "weft/engine/compression.h"
 #include "weft/engine/ready_times.h"
 #include "weft/memory/flat_buckets.h"
+#include "weft/monitor/span.h"
 
 namespace weft::engine {
 
@@ -103,7 +104,7 @@ class Reducer {
     comm::Work work;
     at::Tensor wire;      // what travels; undefined: the bucket itself
     bool direct = false;  // the collective writes the sum itself
-    int64_t ready_ns = 0, started_ns = 0;
+    OpenSpan span = {};   // of the collective
   };
 
   void count_per_bucket();
@@ -118,7 +119,7 @@ class Reducer {
   bool goes_directly(int bucket) const;
   void finish(int bucket);
   void add_up(int bucket, const at::Tensor& gradients);
-  void record(int bucket, const Flight& flight) const;
+  void note_full(int bucket);
   void count_wires();
   bool needs_wire(int bucket) const;
   at::Tensor on_the_wire(int bucket);
@@ -137,7 +138,7 @@ class Reducer {
   std::vector<int> per_bucket_;     // arrivals of a whole backward
   std::vector<int> missing_;        // by bucket: arrivals that are still to come
   int next_ = 0;                    // the first bucket that has not gone
-  std::vector<int64_t> ready_ns_;   // by bucket: when its last gradient came
+  std::vector<OpenSpan> ready_;     // by bucket: from its last gradient to its sending
   std::vector<Flight> flights_;     // by bucket
   // What travels, where it is of another type than the gradients: buffers that are made once, of which buckets use one in turn.
   struct Wire {

@@ -36,6 +36,7 @@
 #include "weft/engine/gather_order.h"
 #include "weft/engine/reducer.h"
 #include "weft/memory/flat_buckets.h"
+#include "weft/monitor/span.h"
 #include "weft/plan/plan.h"
 #include "weft/plan/residency.h"
 
@@ -103,7 +104,7 @@ class Residents {
     int64_t last_touch = 0;
     comm::Work work;
     GatherOrder::Tag tag;
-    int64_t started_ns = 0;
+    OpenSpan span = {};
     std::optional<c10::Stream> home, ready;  // on a device: whose memory it is, and who has waited for it
   };
   // One way that a step can go.

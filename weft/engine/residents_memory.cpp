@@ -116,8 +116,11 @@ void Residents::fetch(int number) {
   Unit& it = unit(number);
   ++totals_.num_collectives;
   totals_.sent_bytes += static_cast<int64_t>(it.slice.nbytes()) * (group_.world() - 1);
-  it.started_ns = now_ns();
   if (one_sided_) return read_peers(it);
+  it.span = begin_span({.name = "gather",
+                        .category = SpanCategory::kGather,
+                        .bucket = number,
+                        .bytes = static_cast<int64_t>(it.whole.nbytes())});
   start_collective(number);
 }
 
@@ -168,15 +171,7 @@ void Residents::finish(int number) {
     }
     totals_.exposed_s += watch.elapsed_s();
   }
-  if (spans_on()) {
-    const int64_t finished_ns = it.work.finished_ns();
-    record_span({.name = "gather",
-                 .category = SpanCategory::kGather,
-                 .bucket = number,
-                 .bytes = static_cast<int64_t>(it.whole.nbytes()),
-                 .start_ns = it.started_ns,
-                 .end_ns = finished_ns > 0 ? finished_ns : now_ns()});
-  }
+  it.span.end_at(end_of(it.work));
   it.work = {};
   it.tag = {};
   it.under_way = false;

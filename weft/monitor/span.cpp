@@ -140,6 +140,9 @@ bool is_timed_elsewhere(SpanCategory category) {
     case SpanCategory::kForward:
     case SpanCategory::kBackward:
     case SpanCategory::kOptimizer:
+    case SpanCategory::kBucket:
+    case SpanCategory::kReduce:
+    case SpanCategory::kGather:
     case SpanCategory::kExposedWait: return true;
     default: return false;
   }
@@ -156,6 +159,12 @@ void OpenSpan::end_elsewhere() noexcept {
   if (timer == nullptr) return;
   if (const int64_t to = timer->mark(); to >= 0) return timer->record(*event_, from, to);
   timer->drop(from);
+}
+
+void OpenSpan::end_here() noexcept {
+  SpanTimer* const timer = detail::span_timer.load(std::memory_order_acquire);
+  const int64_t from = std::exchange(mark_, -1);
+  if (timer != nullptr) timer->record(*event_, from, /*to_mark=*/-1);
 }
 
 void OpenSpan::drop_mark() noexcept {

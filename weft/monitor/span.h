@@ -105,7 +105,8 @@ class SpanTimer {
   virtual ~SpanTimer() = default;
   // The end of the work that the calling thread has asked for so far; negative: cannot be had.
   virtual int64_t mark() noexcept = 0;
-  // Calls record_span() with their times, once both are known. Takes the marks back, as drop() does one.
+  // Calls record_span() with their times, once both are known. Takes the marks back, as drop() does one. Without a second mark (-1) the
+  // event's own end is right.
   virtual void record(const SpanEvent& event, int64_t from_mark, int64_t to_mark) noexcept = 0;
   virtual void drop(int64_t mark) noexcept = 0;
 };
@@ -140,11 +141,19 @@ class OpenSpan {
     mark_ < 0 ? record_span(*event_) : end_elsewhere();
     event_.reset();
   }
+  // It was over then, by now_ns(), wherever it began.
+  void end_at(int64_t end_ns) noexcept {
+    if (!event_) return;
+    event_->end_ns = end_ns;
+    mark_ < 0 ? record_span(*event_) : end_here();
+    event_.reset();
+  }
 
  private:
   friend OpenSpan begin_span(const SpanEvent& what);
   void begin_elsewhere() noexcept;
   void end_elsewhere() noexcept;
+  void end_here() noexcept;
   void forget() noexcept {
     if (mark_ >= 0) drop_mark();
   }

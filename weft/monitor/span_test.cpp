@@ -149,7 +149,7 @@ class LateTimer final : public SpanTimer {
   void record(const SpanEvent& event, int64_t from_mark, int64_t to_mark) noexcept override {
     waiting_.push_back(event);
     waiting_.back().start_ns = 1000 * from_mark;
-    waiting_.back().end_ns = 1000 * to_mark;
+    if (to_mark >= 0) waiting_.back().end_ns = 1000 * to_mark;
   }
   void drop(int64_t mark) noexcept override { dropped.insert(mark); }
   void finish() {
@@ -181,6 +181,29 @@ TEST_F(Spans, PhasesHaveTheTimesOfTheDevice) {
   EXPECT_EQ(std::pair(now.events[0].start_ns, now.events[0].end_ns), std::pair(int64_t{6000}, int64_t{7000}));
   EXPECT_EQ(std::pair(now.events[1].start_ns, now.events[1].end_ns), std::pair(int64_t{5000}, int64_t{8000}));
   EXPECT_TRUE(timer.dropped.empty());
+}
+
+// A reduction begins when the device has made what it reduces, and ends when the host has it.
+TEST_F(Spans, WhatEndsElsewhereBeginsOnTheDevice) {
+  LateTimer timer;
+  OpenSpan reduce = begin_span({.name = "reduce", .category = SpanCategory::kReduce, .bucket = 3});
+  reduce.end_at(7'500);
+  reduce.end_at(9'999);
+  EXPECT_TRUE(drained().events.empty());
+  timer.finish();
+  const SpanBatch now = drained();
+  ASSERT_EQ(now.events.size(), 1U);
+  EXPECT_EQ(std::pair(now.events[0].start_ns, now.events[0].end_ns), std::pair(int64_t{5000}, int64_t{7500}));
+}
+
+TEST_F(Spans, WithoutADeviceItBeginsWhenItIsAskedFor) {
+  const int64_t before_ns = now_ns();
+  OpenSpan reduce = begin_span({.name = "reduce", .category = SpanCategory::kReduce});
+  reduce.end_at(before_ns + 1'000'000'000);
+  const SpanBatch now = drained();
+  ASSERT_EQ(now.events.size(), 1U);
+  EXPECT_GE(now.events[0].start_ns, before_ns);
+  EXPECT_EQ(now.events[0].end_ns, before_ns + 1'000'000'000);
 }
 
 TEST_F(Spans, AMarkThatNobodyEndsIsGivenBack) {
