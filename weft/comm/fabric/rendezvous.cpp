@@ -153,12 +153,13 @@ void Rendezvous::attend(const Membership& self, Deadline deadline) {
 
 Segment Rendezvous::share_segment(size_t bytes, const std::string& name, Backing backing, Deadline deadline) {
   Segment segment;
-  const size_t share = bytes / static_cast<size_t>(control_->world());
-  const size_t own = share * static_cast<size_t>(control_->rank());
   control_->publish_code(0);
   try {
     segment = control_->rank() == 0 ? hand_out(bytes, name) : take_in(bytes, deadline);
-    if (segment.bytes() > 0 && backing == Backing::kNow) segment.populate(own, share);
+    if (segment.bytes() > 0 && backing == Backing::kNow) {
+      const size_t share = bytes / static_cast<size_t>(control_->world());
+      segment.populate(share * static_cast<size_t>(control_->rank()), share);
+    }
   } catch (const IoError& refused) {
     control_->publish_code(refused.code());
   }
@@ -167,7 +168,6 @@ Segment Rendezvous::share_segment(size_t bytes, const std::string& name, Backing
   int failed = 0;
   while (failed < control_->world() && control_->code_of(failed) == 0) ++failed;
   const int code = failed < control_->world() ? control_->code_of(failed) : 0;
-  if (code == 0 && backing == Backing::kNow) segment.merge_pages(own, share);
   // Nobody may go on and publish another code while a peer still reads this one.
   control_->barrier(deadline);
   if (code != 0) throw IoError(cat("share ", format_bytes(bytes), " between ranks"), cat("rank ", failed), code);

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <limits>
 
 #include "weft/base/check.h"
@@ -99,7 +98,7 @@ void Segment::map() {
     throw IoError(cat("map ", shared_memory(bytes_)), "mmap", code);
   }
   data_ = static_cast<std::byte*>(at);
-  // Advice only: where shmem huge pages are off, small ones do until merge_pages().
+  // Advice only: where shmem huge pages are off, small ones do until populate().
   if (bytes_ >= kHugePageBytes) ::madvise(at, bytes_, MADV_HUGEPAGE);
 }
 
@@ -117,18 +116,21 @@ void Segment::swap(Segment& other) noexcept {
 void Segment::populate(size_t offset, size_t bytes) {
   WEFT_CHECK(offset <= bytes_ && bytes <= bytes_ - offset);
   if (bytes == 0) return;
+  take_huge_pages(offset, bytes);
   const int done = retry_interrupted([&] { return ::madvise(data_ + offset, bytes, kPopulateWrite); });
   // EINVAL: the kernel is too old for it. EFAULT is how it says that the pages could not be had.
   if (done < 0 && errno != EINVAL)
     throw IoError(cat("get ", shared_memory(bytes)), "madvise", errno == EFAULT ? ENOMEM : errno);
 }
 
-// Most hosts hand out small pages only (shmem_enabled is "never"), but do merge them for whoever asks.
-void Segment::merge_pages(size_t offset, size_t bytes) {
-  WEFT_CHECK(offset <= bytes_ && bytes <= bytes_ - offset);
-  const size_t begin = up_to(offset, kHugePageBytes);
-  const size_t end = std::min(up_to(offset + bytes, kHugePageBytes), bytes_ / kHugePageBytes * kHugePageBytes);
-  if (end > begin) ::madvise(data_ + begin, end - begin, kCollapse);
+// Most hosts hand out small pages only (shmem_enabled is "never"), but make a huge one of what is there of it for whoever asks: its first
+// small page is enough, and that is also the quickest way to have the memory. Where it fails, small pages do.
+void Segment::take_huge_pages(size_t offset, size_t bytes) noexcept {
+  const size_t end = (offset + bytes) / kHugePageBytes * kHugePageBytes;
+  for (size_t at = up_to(offset, kHugePageBytes); at < end; at += kHugePageBytes) {
+    if (::madvise(data_ + at, kPageBytes, kPopulateWrite) != 0) return;
+    if (::madvise(data_ + at, kHugePageBytes, kCollapse) != 0) return;
+  }
 }
 
 }  // namespace weft::fabric

@@ -40,14 +40,13 @@ class Segment {
   void close_fd() { fd_.reset(); }
 
   // Brings the pages of a range into being now, on the caller's memory node, instead of at the first touch, where a
-  // refusal would be a SIGBUS. Kernels before 5.14 cannot; the pages then come at the first touch.
+  // refusal would be a SIGBUS. Kernels before 5.14 cannot; the pages then come at the first touch. Whole huge pages in the range are such
+  // where the kernel can make them (from 6.1 on).
   void populate(size_t offset, size_t bytes);
-  // Makes huge pages of those that begin in a range, for every process that maps them. Without effect where the kernel cannot (before
-  // 6.1) or has none free. Requires: all is populated.
-  void merge_pages(size_t offset, size_t bytes);
 
  private:
   void map();
+  void take_huge_pages(size_t offset, size_t bytes) noexcept;
   void unmap() noexcept;
   void swap(Segment& other) noexcept;
 

@@ -70,17 +70,20 @@ TEST(Segment, LargeOnesBeginWithAHugePage) {
   EXPECT_EQ(num_mapped_segments(), 2U);
 }
 
-TEST(Segment, MergedPagesKeepTheirBytesInAllMappings) {
-  Segment one = Segment::create(3 * kHuge + 5000, "weft-fabric-test");
+TEST(Segment, PopulatedPagesAreHugeForAllWhoMapThem) {
+  Segment one = Segment::create(4 * kHuge + 5000, "weft-fabric-test");
   const Segment two = Segment::adopt(UniqueFd(::fcntl(one.fd(), F_DUPFD_CLOEXEC, 0)), one.bytes());
-  one.populate(0, one.bytes());
-  for (size_t i = 0; i < one.bytes(); i += 4096) one.data()[i] = static_cast<std::byte>(i / 4096 % 251);
-  one.merge_pages(0, kHuge + 7);  // the second page begins in it
-  one.merge_pages(kHuge + 7, one.bytes() - kHuge - 7);
-  one.merge_pages(one.bytes(), 0);
+  one.data()[kHuge + 9000] = std::byte{7};
+  one.populate(5000, kHuge + 5000);  // half a page, and no whole one
+  EXPECT_EQ(huge_kib(), 0U);
+  one.populate(kHuge, 3 * kHuge + 5000);
+  EXPECT_EQ(two.data()[kHuge + 9000], std::byte{7}) << "what was there already";
+  for (size_t i = 0; i < one.bytes(); i += 4096) {
+    EXPECT_EQ(two.data()[i], std::byte{0}) << i;
+    one.data()[i] = static_cast<std::byte>(i / 4096 % 251);
+  }
   for (size_t i = 0; i < two.bytes(); i += 4096) ASSERT_EQ(two.data()[i], static_cast<std::byte>(i / 4096 % 251)) << i;
-  EXPECT_THROW(one.merge_pages(0, one.bytes() + 1), Error);
-  if (::madvise(one.data(), kHuge, 25 /*MADV_COLLAPSE*/) != 0) GTEST_SKIP() << "this kernel merges no pages";
+  if (::madvise(one.data(), kHuge, 25 /*MADV_COLLAPSE*/) != 0) GTEST_SKIP() << "this kernel makes no huge pages";
   EXPECT_GE(huge_kib(), 3 * kHuge / 1024);
 }
 
