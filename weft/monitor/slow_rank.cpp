@@ -52,20 +52,33 @@ bool is_clear(const std::vector<double>& values, double middle) {
   return middle > kClear * error;
 }
 
-double of_others(const std::vector<RankNumbers>& ranks, size_t rank, const auto& value_of) {
-  std::vector<double> others;
-  for (size_t other = 0; other < ranks.size(); ++other) {
-    if (other != rank) others.push_back(finite(value_of(ranks[other])));
-  }
-  return median(std::move(others));
+std::vector<double> values_of(const std::vector<RankNumbers>& ranks, const auto& value_of) {
+  std::vector<double> out;
+  for (const RankNumbers& rank : ranks) out.push_back(finite(value_of(rank)));
+  return out;
 }
 
-// How many times as long the same work takes this rank's processor as the others'. 1 where nobody measured it.
-double pace_of(const std::vector<RankNumbers>& ranks, size_t rank) {
-  const double mine = finite(ranks[rank].pace_us);
-  const double others = of_others(ranks, rank, [](const RankNumbers& of) { return of.pace_us; });
-  if (mine <= 0 || others <= 0) return 1;
-  return std::clamp(mine / others, 1 / kMostPace, kMostPace);
+// For each of them the median of all but it. Sorted once: there may be thousands of ranks. Requires: at least two.
+std::vector<double> medians_of_others(const std::vector<double>& values) {
+  std::vector<double> sorted = values, out;
+  std::ranges::sort(sorted);
+  const size_t middle = (values.size() - 2) / 2;
+  for (const double value : values) {
+    const auto own = static_cast<size_t>(std::ranges::lower_bound(sorted, value) - sorted.begin());
+    out.push_back(sorted[middle < own ? middle : middle + 1]);
+  }
+  return out;
+}
+
+// By rank: how many times as long the same work takes its processor as the others'. 1 where nobody measured it.
+std::vector<double> paces_of(const std::vector<double>& us) {
+  const std::vector<double> others = medians_of_others(us);
+  std::vector<double> out;
+  for (size_t rank = 0; rank < us.size(); ++rank) {
+    const bool is_known = us[rank] > 0 && others[rank] > 0;
+    out.push_back(is_known ? std::clamp(us[rank] / others[rank], 1 / kMostPace, kMostPace) : 1);
+  }
+  return out;
 }
 
 double computed_ms(const RankNumbers& of) {
@@ -112,13 +125,7 @@ std::vector<SlowRank> SlowRanks::add(int64_t step, std::span<const RankNumbers> 
     paces_.clear();
     seen_.clear();
   }
-  steps_.push_back({step, {ranks.begin(), ranks.end()}});
-  paces_.push_back({step, {}, {}});
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const auto& all = steps_.back().ranks;
-    paces_.back().us.push_back(finite(all[rank].pace_us));
-    paces_.back().more_ms.push_back((pace_of(all, rank) - 1) * of_others(all, rank, computed_ms));
-  }
+  take_in(step, ranks);
   if (steps_.size() > kWindow) steps_.pop_front();
   if (paces_.size() > kLongWindow) paces_.pop_front();
   if (steps_.size() < kWindow || step % kEvery != 0) return {};
@@ -142,6 +149,27 @@ std::vector<SlowRank> SlowRanks::add(int64_t step, std::span<const RankNumbers> 
   return news;
 }
 
+void SlowRanks::take_in(int64_t number, std::span<const RankNumbers> ranks) {
+  Step step{.number = number, .ranks = {ranks.begin(), ranks.end()}};
+  Paces paces{.number = number, .us = values_of(step.ranks, [](const RankNumbers& of) { return of.pace_us; })};
+  step.paces = paces_of(paces.us);
+  const std::vector<double> computed = medians_of_others(values_of(step.ranks, computed_ms));
+  for (size_t rank = 0; rank < ranks.size(); ++rank) paces.more_ms.push_back((step.paces[rank] - 1) * computed[rank]);
+  for (size_t phase = 0; phase < std::size(kPhases); ++phase) step.more_ms.push_back(excess(step, phase));
+  steps_.push_back(std::move(step));
+  paces_.push_back(std::move(paces));
+}
+
+// By rank: how much longer its part was than the median of the others' would be at its own pace. Data may come from a disk: that has no
+// pace.
+std::vector<double> SlowRanks::excess(const Step& step, size_t phase) {
+  std::vector<double> out =
+      values_of(step.ranks, [part = kPhases[phase].part](const RankNumbers& of) { return of.*part; });
+  const std::vector<double> others = medians_of_others(out);
+  for (size_t rank = 0; rank < out.size(); ++rank) out[rank] -= (phase == kData ? 1 : step.paces[rank]) * others[rank];
+  return out;
+}
+
 // What goes on is there at the next look too; what a few odd steps made is not.
 std::vector<SlowRank> SlowRanks::seen_twice(std::vector<SlowRank> seen) {
   const std::vector<SlowRank> earlier = std::exchange(seen_, seen);
@@ -151,8 +179,9 @@ std::vector<SlowRank> SlowRanks::seen_twice(std::vector<SlowRank> seen) {
   return seen;
 }
 
-std::vector<SlowRank> SlowRanks::look() const {
+std::vector<SlowRank> SlowRanks::look() {
   std::vector<SlowRank> out;
+  step_ms_ = middle_step_ms();
   for (size_t rank = 0; rank < steps_.back().ranks.size(); ++rank) {
     for (size_t phase = 0; phase < std::size(kPhases); ++phase) look_at_phase(rank, phase, out);
     look_at_processor(rank, out);
@@ -172,15 +201,15 @@ bool SlowRanks::is_knock_on(const SlowRank& slow, const std::vector<SlowRank>& a
   });
   std::vector<double> reduced;
   for (const Step& step : steps_) reduced.push_back(finite(step.ranks[static_cast<size_t>(slow.rank)].reduce_ms));
-  return is_late && 100 * (slow.ms - median(std::move(reduced))) < threshold_percent(slow) * step_ms();
+  return is_late && 100 * (slow.ms - median(std::move(reduced))) < threshold_percent(slow) * step_ms_;
 }
 
 // Fills in by how much, where it is.
 bool SlowRanks::is_slow(SlowRank& slow, const std::vector<double>& more) const {
-  const double middle = median(more), whole_ms = step_ms();
-  if (whole_ms <= 0) return false;
+  const double middle = median(more);
+  if (step_ms_ <= 0) return false;
   slow.ms = middle;
-  slow.percent = 100 * middle / whole_ms;
+  slow.percent = 100 * middle / step_ms_;
   return slow.percent >= threshold_percent(slow) && is_clear(more, middle);
 }
 
@@ -201,7 +230,8 @@ void SlowRanks::say(SlowRank slow, std::vector<SlowRank>& out) const {
 
 void SlowRanks::look_at_phase(size_t rank, size_t phase, std::vector<SlowRank>& out) const {
   SlowRank slow{.rank = static_cast<int>(rank), .phase = kPhases[phase].name};
-  const std::vector<double> more = excess(rank, phase);
+  std::vector<double> more;
+  for (const Step& step : steps_) more.push_back(step.more_ms[phase][rank]);
   if (!is_slow(slow, more)) return;
   slow.since_step = steps_[begin_of(more, slow.ms)].number;
   if (phase == kBackward) slow.where = where_in_backward(rank);
@@ -230,20 +260,8 @@ void SlowRanks::look_at_processor(size_t rank, std::vector<SlowRank>& out) const
   say(std::move(slow), out);
 }
 
-// By how much the rank's part was longer than the median of the others' would be at this rank's pace, step by step. Data may come from
-// a disk: that has no pace.
-std::vector<double> SlowRanks::excess(size_t rank, size_t phase) const {
-  const auto part_of = [part = kPhases[phase].part](const RankNumbers& of) { return of.*part; };
-  std::vector<double> out;
-  for (const Step& step : steps_) {
-    const double pace = phase == kData ? 1 : pace_of(step.ranks, rank);
-    out.push_back(finite(part_of(step.ranks[rank])) - pace * of_others(step.ranks, rank, part_of));
-  }
-  return out;
-}
-
 // What a step takes a rank that waits for nobody: the middle of all.
-double SlowRanks::step_ms() const {
+double SlowRanks::middle_step_ms() const {
   std::vector<double> all;
   for (const Step& step : steps_) {
     for (const RankNumbers& rank : step.ranks) all.push_back(finite(rank.busy_ms));
@@ -266,7 +284,7 @@ std::string SlowRanks::where_in_backward(size_t rank) const {
       const auto gap = [&](const RankNumbers& of) {
         return finite(of.ready_ms[bucket]) - (bucket == 0 ? 0 : finite(of.ready_ms[bucket - 1]));
       };
-      more.push_back(gap(step.ranks[rank]) - pace_of(step.ranks, rank) * of_others(step.ranks, rank, gap));
+      more.push_back(gap(step.ranks[rank]) - step.paces[rank] * medians_of_others(values_of(step.ranks, gap))[rank]);
     }
     const double middle = median(std::move(more));
     if (middle <= most_ms) continue;
@@ -309,7 +327,7 @@ void SlowRanks::look_at_link(std::vector<SlowRank>& out) const {
   for (const Step& step : steps_) {
     waits.push_back(finite(std::ranges::min_element(step.ranks, {}, &RankNumbers::exposed_comm_ms)->exposed_comm_ms));
   }
-  if (100 * median(std::move(waits)) >= threshold_percent(slow) * step_ms()) say(std::move(slow), out);
+  if (100 * median(std::move(waits)) >= threshold_percent(slow) * step_ms_) say(std::move(slow), out);
 }
 
 }  // namespace weft

@@ -65,17 +65,21 @@ class SlowRanks {
  private:
   struct Step {
     int64_t number = 0;
-    std::vector<RankNumbers> ranks;
+    std::vector<RankNumbers> ranks = {};
+    std::vector<double> paces = {};                 // by rank: its processor's time for the same work, of the others'
+    std::vector<std::vector<double>> more_ms = {};  // by phase and rank: than the others
   };
 
   // Of one step, by rank.
   struct Paces {
     int64_t number = 0;
-    std::vector<double> us;       // of the small product
-    std::vector<double> more_ms;  // that the rank's processor cost it more than those of the others
+    std::vector<double> us = {};       // of the small product
+    std::vector<double> more_ms = {};  // that the rank's processor cost it more than those of the others
   };
 
-  std::vector<SlowRank> look() const;
+  void take_in(int64_t number, std::span<const RankNumbers> ranks);
+  static std::vector<double> excess(const Step& step, size_t phase);
+  std::vector<SlowRank> look();
   std::vector<SlowRank> seen_twice(std::vector<SlowRank> seen);
   void look_at_phase(size_t rank, size_t phase, std::vector<SlowRank>& out) const;
   void look_at_processor(size_t rank, std::vector<SlowRank>& out) const;
@@ -89,14 +93,14 @@ class SlowRanks {
   void look_at_link(std::vector<SlowRank>& out) const;
   std::string where_in_backward(size_t rank) const;
   std::string name_of(const BucketRange& buckets) const;
-  std::vector<double> excess(size_t rank, size_t phase) const;
-  double step_ms() const;
+  double middle_step_ms() const;
   double link_ms(const Step& step) const;
 
   SlowRankOptions options_;
   std::deque<Step> steps_;            // the last kWindow
   std::deque<Paces> paces_;           // the last kLongWindow
   std::vector<SlowRank> seen_, now_;  // at the last look, and there and at the one before
+  double step_ms_ = 0;                // of the last look
   double quickest_link_ms_ = -1;      // median of a window
 };
 

@@ -207,6 +207,13 @@ TEST(SlowRanks, WithoutAPaceEverybodyIsEquallyFast) {
   EXPECT_EQ(named(slow_ranks), std::vector<std::string>{"2 forward"});
 }
 
+TEST(SlowRanks, FindsOneOfAThousandRanks) {
+  World world(1000, 3);
+  SlowRanks slow_ranks = finder();
+  for (int64_t step = 1; step <= 64; ++step) slow_ranks.add(step, world.step({.rank = 637, .part = 1, .ms = 40}));
+  EXPECT_EQ(named(slow_ranks), std::vector<std::string>{"637 forward"});
+}
+
 TEST(SlowRanks, TakesAnyNumbers) {
   SlowRanks slow_ranks = finder();
   RankNumbers odd{.step_ms = NAN,
