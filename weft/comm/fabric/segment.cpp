@@ -42,7 +42,7 @@ void give_size(int fd, size_t bytes) {
     throw IoError("fix the size of a segment", "fcntl", errno);
 }
 
-size_t up_to(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+size_t up_to(size_t value, size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // Addresses for `bytes` that begin with a huge page: only there can one be mapped. Null where there is no room: the kernel then chooses.
 std::byte* reserve_aligned(size_t bytes) {
