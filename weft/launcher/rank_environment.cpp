@@ -46,6 +46,10 @@ void add_threads(Variables& out, const LaunchSpec& spec, int num_cpus) {
   out["OMP_NUM_THREADS"] = cat(std::max(1, num_cpus / spec.num_local));
 }
 
+void add_memory(Variables& out) {
+  if (std::getenv(kMemoryVariable) == nullptr) out[kMemoryVariable] = kMemoryKept;
+}
+
 }  // namespace
 
 Variables rank_environment(const LaunchSpec& spec, int local_rank, int attempt, int port, int num_cpus) {
@@ -53,6 +57,7 @@ Variables rank_environment(const LaunchSpec& spec, int local_rank, int attempt, 
   add_place(out, spec, local_rank);
   add_attempt(out, spec, attempt);
   add_threads(out, spec, num_cpus);
+  add_memory(out);
   out["MASTER_ADDR"] = spec.master_addr;
   out["MASTER_PORT"] = cat(port);
   return out;

@@ -9,8 +9,13 @@ namespace {
 
 class RankEnvironment : public testing::Test {
  protected:
-  void SetUp() override { ::unsetenv("OMP_NUM_THREADS"); }
-  void TearDown() override { ::unsetenv("OMP_NUM_THREADS"); }
+  void SetUp() override { clear(); }
+  void TearDown() override { clear(); }
+
+  static void clear() {
+    ::unsetenv("OMP_NUM_THREADS");
+    ::unsetenv(kMemoryVariable);
+  }
 
   LaunchSpec spec_{.argv = {"true"}, .num_local = 4, .max_restarts = 3, .run_id = "r"};
 };
@@ -27,6 +32,7 @@ TEST_F(RankEnvironment, IsThatOfTorchrun) {
                             {"NODE_RANK", "0"},
                             {"MASTER_PORT", "555"},
                             {"OMP_NUM_THREADS", "4"},
+                            {kMemoryVariable, kMemoryKept},
                             {"MASTER_ADDR", "127.0.0.1"},
                             {"WEFT_RUN_ID", "r"},
                             {"WEFT_RESUME", std::nullopt},
@@ -43,6 +49,12 @@ TEST_F(RankEnvironment, OnlyThoseStartedAgainResume) {
   spec_.resume = true;
   EXPECT_EQ(rank_environment(spec_, 0, 0, 1, 2).at("WEFT_RESUME"), std::nullopt);
   EXPECT_EQ(rank_environment(spec_, 0, 1, 1, 2).at("WEFT_RESUME"), "1");
+}
+
+// Also an empty one, which leaves glibc as it is.
+TEST_F(RankEnvironment, LeavesMemoryToTheUsersWord) {
+  ::setenv(kMemoryVariable, "", 1);
+  EXPECT_FALSE(rank_environment(spec_, 0, 0, 1, 2).contains(kMemoryVariable));
 }
 
 TEST_F(RankEnvironment, CountsOverHosts) {

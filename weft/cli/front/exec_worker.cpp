@@ -9,6 +9,7 @@
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/launcher/rank_environment.h"
 
 namespace weft::cli {
 namespace {
@@ -26,16 +27,6 @@ fs::path find_worker() {
                                         .fix = "build with torch (make), or install again (cmake --install)"});
 }
 
-// A step frees and takes the same blocks again and again. glibc would give large ones back to the kernel each time and fault
-// them in anew, page by page: 32,000 faults a step for 17M parameters. docs/notes/memory_between_steps.md has the profile.
-// glibc reads these settings only at start, hence here, before exec. A value the user has set wins.
-void keep_memory_between_steps() {
-  ::setenv("GLIBC_TUNABLES",
-           "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=17179869184:glibc.malloc.mmap_threshold=33554432:glibc."
-           "malloc.top_pad=67108864",
-           /*overwrite=*/0);
-}
-
 [[noreturn]] void become(std::vector<std::string> words, std::string_view doing) {
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
@@ -51,7 +42,7 @@ void keep_memory_between_steps() {
 void exec_worker(const std::string& command, const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {find_worker().string(), command};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  keep_memory_between_steps();
+  ::setenv(launcher::kMemoryVariable, launcher::kMemoryKept, /*overwrite=*/0);
   become(std::move(words), "start weft-worker");
 }
 
