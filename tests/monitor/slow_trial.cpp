@@ -26,7 +26,7 @@
 namespace weft {
 namespace {
 
-constexpr int kLayers = 8, kSize = 256, kRows = 256, kWitness = 192;
+constexpr int kLayers = 8, kSize = 512, kRows = 512, kWitness = 192;
 constexpr const char* kPhases[] = {"data", "forward", "backward", "optimizer", "link"};
 constexpr int kLink = 4;
 
@@ -162,7 +162,7 @@ class Trial {
  private:
   static config::Resolved read(const World& world) {
     const char* text = R"({"train_micro_batch_size_per_gpu": 1, "zero_allow_untested_optimizer": true,
-                           "zero_optimization": {"stage": 1, "overlap_comm": true, "reduce_bucket_size": 70000}})";
+                           "zero_optimization": {"stage": 1, "overlap_comm": true, "reduce_bucket_size": 270000}})";
     const auto path = std::string("/tmp/slow_trial_") + std::to_string(::getpid()) + ".json";
     write_file(Env::posix(), path, bytes_of(text));
     auto out = read_engine_config(path, world.size);

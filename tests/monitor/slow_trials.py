@@ -90,7 +90,7 @@ def report(o: argparse.Namespace, result: dict, command: str) -> str:
     wrong = "".join(f"- wanted rank {row['rank']}, {row['phase']} ({row['percent']:.0f} %); found {names_in(row) or 'nobody'}\n" for row in result["wrong"])
     return f"""# Ranks slowed down on purpose
 
-{machine_line(result, f"{result['ranks']} ranks of one thread.")}
+{machine_line(result, f"{result['ranks']} ranks of one thread, steps of {result['step_ms'] or 0:.0f} ms.")}
 
 Command: `{command}`
 

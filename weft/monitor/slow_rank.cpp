@@ -29,6 +29,8 @@ constexpr double kMostPace = 2;
 constexpr double kClear = 5;
 constexpr double kErrorOfMedian = 1.2533;  // of a normal's mean
 constexpr double kSigmaOfMad = 1.4826;
+// Less than this is the host's scheduler, not a rank: what ranks of a step of 10 ms differ by when nobody is slow.
+constexpr double kLeastMs = 0.7;
 // What began is over when it is below this part of the threshold: no flicker.
 constexpr double kOverPart = 0.6;
 
@@ -210,7 +212,8 @@ bool SlowRanks::is_slow(SlowRank& slow, const std::vector<double>& more) const {
   if (step_ms_ <= 0) return false;
   slow.ms = middle;
   slow.percent = 100 * middle / step_ms_;
-  return slow.percent >= threshold_percent(slow) && is_clear(more, middle);
+  const bool is_enough = slow.percent >= threshold_percent(slow) && slow.ms >= kLeastMs * part_to_reach(slow);
+  return is_enough && is_clear(more, middle);
 }
 
 const SlowRank* SlowRanks::before(const SlowRank& slow) const {
@@ -219,8 +222,10 @@ const SlowRank* SlowRanks::before(const SlowRank& slow) const {
 }
 
 double SlowRanks::threshold_percent(const SlowRank& slow) const {
-  return options_.threshold_percent * (before(slow) != nullptr ? kOverPart : 1);
+  return options_.threshold_percent * part_to_reach(slow);
 }
+
+double SlowRanks::part_to_reach(const SlowRank& slow) const { return before(slow) != nullptr ? kOverPart : 1; }
 
 // What goes on has begun when it was found first.
 void SlowRanks::say(SlowRank slow, std::vector<SlowRank>& out) const {

@@ -7,7 +7,8 @@
 //
 // A part of a rank's step counts without its waits: who waits is not slow. It is compared with the median of the other ranks in the same
 // step, so that what slows everybody (a neighbour on the machine, a longer batch) is nobody's. A single slow step is no news: the median
-// of the last kWindow steps must be above the threshold, and clear of its own scatter, at two looks one after the other.
+// of the last kWindow steps must be above the threshold (and above 0.7 ms, which a host's scheduler makes of nothing), and clear of its
+// own scatter, at two looks one after the other.
 //
 // A rank whose processor is slower is slow in everything it computes, and no layer is to blame: clocks that were lowered, a neighbour on
 // the same core. Ranks on CPUs time a small product in each step; what they compute is compared with the others' at that pace, and the
@@ -89,6 +90,8 @@ class SlowRanks {
   // The same as it was found at the last look; null: it was not.
   const SlowRank* before(const SlowRank& slow) const;
   double threshold_percent(const SlowRank& slow) const;
+  // Of a threshold: less for what is there already.
+  double part_to_reach(const SlowRank& slow) const;
   void say(SlowRank slow, std::vector<SlowRank>& out) const;
   void look_at_link(std::vector<SlowRank>& out) const;
   std::string where_in_backward(size_t rank) const;

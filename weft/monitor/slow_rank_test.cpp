@@ -108,6 +108,17 @@ TEST(SlowRanks, IsQuietWhereNobodyIsSlow) {
   }
 }
 
+// Of a step of 10 ms: 6 % is the host's scheduler, 9 % is not.
+TEST(SlowRanks, NamesNobodyForWhatASchedulerDoes) {
+  for (const auto& [more_ms, is_named] : {std::pair(0.6, false), std::pair(0.9, true)}) {
+    SlowRanks slow_ranks = finder();
+    std::vector<RankNumbers> ranks(2, {.busy_ms = 10, .forward_ms = 3, .backward_ms = 6, .optimizer_ms = 1});
+    ranks[1].forward_ms += more_ms;
+    for (int64_t step = 1; step <= 64; ++step) slow_ranks.add(step, ranks);
+    EXPECT_EQ(!slow_ranks.now().empty(), is_named) << more_ms;
+  }
+}
+
 TEST(SlowRanks, SaysOnceThatItBeganAndOnceThatItIsOver) {
   World world(3, 5);
   SlowRanks slow_ranks = finder();
