@@ -60,6 +60,7 @@ PLACES = {
     "comm": Place(3, "E", "E", ("groups of ranks,", "deadlines")),
     "monitor": Place(2, "A", "A", ("progress, report,", "flight recorder")),
     "plan": Place(2, "B", "B", ("buckets, shard map,", "bytes: arithmetic")),
+    "matmul": Place(2, "C", "C", ("fp32 products,", "torch's bits")),
     "config": Place(1, "A", "E", ("settings, and where each value came from",)),
     "base": Place(
         0, "A", "E", ("errors, log, units, time, hashing; files, asynchronous I/O and processes behind one Env",)
@@ -110,6 +111,7 @@ ROUTES = {
     ("engine", "optim"): Route(Port(BOTTOM, -97), Port(TOP_SIDE)),
     ("engine", "offload"): Route(Port(BOTTOM, 97), Port(TOP_SIDE)),
     ("engine", "memory"): Route(Port(RIGHT, 14), Port(RIGHT, -14), COLUMN_X["E"] - 34),
+    ("engine", "matmul"): Route(Port(LEFT, 26), Port(LEFT), COLUMN_X["C"] - 28),
     ("engine", "comm"): Route(Port(RIGHT, 26), Port(LEFT, -16), COLUMN_X["E"] - 18),
     ("engine", "checkpoint"): Route(Port(RIGHT), Port(TOP_SIDE, -15)),
     ("optim", "optim/core"): Route(Port(BOTTOM, -40), Port(BOTTOM), gap_below(4, -9)),
@@ -344,18 +346,16 @@ def draw_layer_numbers() -> list[str]:
 
 
 def draw_legend() -> list[str]:
-    x, y = COLUMN_X["C"], TOP + 5 * ROW_STEP + 4
-    swatch = lambda dx, dy: Box(x + dx, y + dy, 34, 20)  # noqa: E731
-    line = lambda dy, today: arrow(f"M{x + 250} {y + dy + 10}L{x + 292} {y + dy + 10}", today)  # noqa: E731
+    x, y, step = COLUMN_X["D"], TOP + 5 * ROW_STEP - 8, 23
+    swatch = lambda row: Box(x, y + row * step, 34, 16)  # noqa: E731
+    line = lambda row, today: arrow(f"M{x} {y + row * step + 8}L{x + 34} {y + row * step + 8}", today)  # noqa: E731
+    said = ("a room that stands", "a room to come", "includes, today", "will include, once both stand")
     return [
-        rectangle(swatch(0, 0), WARM["fill"], WARM["stroke"], False, 5),
-        text(x + 46, y + 15, "a room that stands", 14, INK, anchor="start"),
-        rectangle(swatch(0, 38), "#ffffff", FAINT, True, 5),
-        text(x + 46, y + 53, "a room to come", 14, MUTED, anchor="start"),
-        line(0, True),
-        text(x + 306, y + 15, "includes, today", 14, INK, anchor="start"),
-        line(38, False),
-        text(x + 306, y + 53, "will include, once both stand", 14, MUTED, anchor="start"),
+        rectangle(swatch(0), WARM["fill"], WARM["stroke"], False, 5),
+        rectangle(swatch(1), "#ffffff", FAINT, True, 5),
+        line(2, True),
+        line(3, False),
+        *(text(x + 46, y + row * step + 13, words, 14, MUTED if row % 2 else INK, anchor="start") for row, words in enumerate(said)),
     ]
 
 

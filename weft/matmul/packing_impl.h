@@ -1,0 +1,17 @@
+// Sizes that kernels and callers share: how operands are cut and packed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace weft::matmul::detail {
+
+// A tile of c is kTileRows x kTileColumns: 24 vectors of sums, which with three of b and one of a fill 28 of 32 registers.
+constexpr int64_t kTileRows = 8, kTileColumns = 48;
+// A panel of b (kInnerBlock x kTileColumns, 36 KiB) stays in the first cache while the rows of a pass by; kMostRows of a in the second.
+constexpr int64_t kInnerBlock = 192, kMostRows = 192, kMostColumns = 32 * kTileColumns;
+constexpr int64_t kLine = 16;  // floats: what is packed begins on lines of the cache
+
+constexpr int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+
+}  // namespace weft::matmul::detail
