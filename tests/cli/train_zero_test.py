@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import pathlib
 
 import pytest
 
@@ -77,6 +78,27 @@ def test_settings_without_effect_are_said_once_by_one_rank(weft, tmp_path):
     assert all(" has no effect in weft: " in line for line in told[:3]), told
     assert len(told) == 4 and "weft does not act on zero_optimization.offload_optimizer yet: weft offloads nothing yet" in told[3], told
     assert done.err.count("has no effect without --save") == 1, done.err
+
+
+@pytest.mark.parametrize("stage", [0, 3])
+def test_the_products_of_weft_have_the_bits_of_torchs(run, stage):
+    shape = "--dim 128 --layers 2 --heads 2 --seq 32 --micro-batch 2 --vocab 512"
+    ours, torchs = (run(2, config("fp32", 1, {"stage": stage}, {"matmul": how}) | {"train_micro_batch_size_per_gpu": 2}, steps=20, shape=shape)
+                    for how in ("auto", "torch"))
+    assert len(set(ours["loss_bits"])) == 20
+    assert ours["loss_bits"] == torchs["loss_bits"]
+
+
+@pytest.mark.skipif("avx512vl" not in pathlib.Path("/proc/cpuinfo").read_text(), reason="no vectors of 512 bits")
+def test_products_are_chosen_unless_the_config_says_no(weft, tmp_path):
+    shape = "--dim 128 --layers 1 --heads 2 --seq 32 --vocab 512 --threads 1 --data random --steps 3"
+    said = []
+    for how in ("auto", "torch"):
+        (tmp_path / "here.json").write_text(json.dumps(config("fp32", 1, {"stage": 1}, {"matmul": how})))
+        done = weft("train", *shape.split(), "--config", "here.json", env={"WEFT_LOG": "debug"})
+        assert done.code == 0, done.err
+        said.append([line for line in done.err.splitlines() if "products of 32 x 128 x " in line])
+    assert said[0] and not said[1], said
 
 
 @pytest.mark.parametrize("common, trial", TRIALS, ids=lambda words: " ".join(map(str, words)).replace(" ", "-"))

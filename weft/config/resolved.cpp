@@ -42,6 +42,11 @@ std::string_view to_text(Compress value) {
   return kTexts[static_cast<size_t>(value)];
 }
 
+std::string_view to_text(Matmul value) {
+  constexpr std::string_view kTexts[] = {"auto", "torch"};
+  return kTexts[static_cast<size_t>(value)];
+}
+
 Resolved make_resolved(std::span<const Value> values) {
   Resolved r;
   take(values[0], r.train_batch_size);
@@ -147,10 +152,11 @@ Resolved make_resolved(std::span<const Value> values) {
   take(values[316], r.weft.buddy);
   take(values[317], r.weft.buddy_every_steps);
   take(values[318], r.weft.keep_saves);
-  take(values[319], r.weft.peak_tflops);
-  take(values[320], r.weft.dashboard.port);
-  take(values[321], r.weft.dashboard.host);
-  take(values[322], r.weft.dashboard.token);
+  take(values[319], r.weft.matmul, 2);
+  take(values[320], r.weft.peak_tflops);
+  take(values[321], r.weft.dashboard.port);
+  take(values[322], r.weft.dashboard.host);
+  take(values[323], r.weft.dashboard.token);
   return r;
 }
 

@@ -38,6 +38,9 @@ std::string_view to_text(ReduceEach value);
 enum class Compress { kNone, kInt8 };
 std::string_view to_text(Compress value);
 
+enum class Matmul { kAuto, kTorch };
+std::string_view to_text(Matmul value);
+
 // Where parameter shards live. Stage 3.
 struct OffloadParam {
   OffloadDevice device = OffloadDevice::kNone;  // Memory that holds the shards.
@@ -204,6 +207,7 @@ struct WeftSettings {
   bool buddy = false;  // A copy of the training is kept in memory that outlives the ranks, on several hosts also on the next one: after the loss of a rank or a host weft run --restarts K --resume goes on from there without reading a checkpoint.
   int64_t buddy_every_steps = 1;  // With buddy: steps between two copies, which is what a loss costs at most.
   std::optional<int64_t> keep_saves = {};  // Checkpoints kept; older ones are pruned.
+  Matmul matmul = Matmul::kAuto;  // fp32 products on CPUs; auto: by a kernel of weft's own for shapes where it gave the same bits as torch's and took less time, as on processors of AMD; torch: always torch's.
   std::optional<double> peak_tflops = {};  // What the device of a rank reaches at most, in TFLOP/s, for the model FLOPs utilisation; absent: what a matrix product reaches there, measured once.
   Dashboard dashboard;
 };

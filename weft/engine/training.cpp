@@ -89,6 +89,7 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
       updater_(config_, std::move(options.optimizer)),
       copies_(*this, Env::posix(), {.is_spread = true, .passing = Passing::kNext, .is_copy = true}),
       checkpoints_(*this, Env::posix(), {.is_spread = config_.checkpoint.use_node_local_storage}) {
+  if (config_.weft.matmul == config::Matmul::kAuto) fast_products_.emplace();
   check_supported(config_);
   check_world(config_, world_.size);
   const plan::ParameterTable table = table_of(model_);

@@ -26,6 +26,7 @@
 #include "weft/engine/residents.h"
 #include "weft/engine/saved_numbers.h"
 #include "weft/engine/updater.h"
+#include "weft/matmul/fast_products.h"
 #include "weft/memory/flat_buckets.h"
 #include "weft/monitor/span.h"
 #include "weft/plan/agreement.h"
@@ -239,6 +240,7 @@ class Training {
   const World world_;
   const bool has_user_optimizer_;
   const config::Resolved config_;
+  std::optional<matmul::FastProducts> fast_products_;
   const ModelTensors model_;
   const std::function<std::string(const ModelTensors& given)> look_again_;
   const std::vector<ParameterGroup> groups_;
