@@ -9,6 +9,7 @@
 #include <array>
 #include <mutex>
 
+#include "weft/base/for_blocks.h"
 #include "weft/optim/core/exact_sum.h"
 #include "weft/optim/core/kernels.h"
 #include "weft/optim/optimizer_impl.h"

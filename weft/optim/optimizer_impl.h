@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -47,9 +46,5 @@ constexpr size_t kThreadBlock = size_t{64} * 1024;
 Slice kernel_slice(const SliceState& state, double grad_scale);
 
 Element element_of(const at::Tensor& tensor);
-
-// Calls body(first, size) for each block of `block` elements of [0, count), in torch's threads. The blocks do not
-// depend on how many threads there are. Requires: body does not throw.
-void for_blocks(size_t count, size_t block, const std::function<void(size_t first, size_t size)>& body);
 
 }  // namespace weft::optim

@@ -2,6 +2,7 @@
 #include <array>
 #include <mutex>
 
+#include "weft/base/for_blocks.h"
 #include "weft/optim/core/kernels.h"
 #include "weft/optim/optimizer_impl.h"
 

@@ -1,10 +1,10 @@
 // Built with -fopenmp; see CMakeLists.txt. torch's own parallel_for is a header that would want omp.h, and runs one
 // thread without a word where its user was compiled without OpenMP.
+#include "weft/base/for_blocks.h"
+
 #include <algorithm>
 
-#include "weft/optim/optimizer_impl.h"
-
-namespace weft::optim {
+namespace weft {
 
 void for_blocks(size_t count, size_t block, const std::function<void(size_t first, size_t size)>& body) {
   const size_t num_blocks = (count + block - 1) / block;
@@ -16,4 +16,4 @@ void for_blocks(size_t count, size_t block, const std::function<void(size_t firs
   for (size_t i = 0; i < num_blocks; ++i) body(i * block, std::min(block, count - i * block));
 }
 
-}  // namespace weft::optim
+}  // namespace weft
