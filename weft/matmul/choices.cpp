@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "weft/base/clock.h"
+#include "weft/base/for_blocks.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 
@@ -117,19 +118,19 @@ std::string text_of(const Choice& choice) {
              choice.torch_us);
 }
 
-void multiply_alone(const Product& product, const Kernel& kernel) {
-  kernel.multiply(product, scratch(scratch_floats(product)));
-}
+int num_threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
 
 }  // namespace
 
 void multiply(const Product& product, const Kernel& kernel) {
-  if (at::get_num_threads() == 1 || at::in_parallel_region()) return multiply_alone(product, kernel);
   const bool by_rows = product.rows > product.columns;
   const int64_t lines = by_rows ? product.rows : product.columns;
-  at::parallel_for(0, (lines + kStrip - 1) / kStrip, 1, [&](int64_t first, int64_t last) {
-    const int64_t begin = first * kStrip, end = std::min(lines, last * kStrip);
-    multiply_alone(by_rows ? rows_of(product, begin, end) : columns_of(product, begin, end), kernel);
+  // One part for each thread, so that operands are packed as seldom as can be.
+  const int64_t strips = (lines + kStrip - 1) / kStrip, part = (strips + num_threads() - 1) / num_threads() * kStrip;
+  for_blocks(static_cast<size_t>(lines), static_cast<size_t>(part), [&](size_t first, size_t size) {
+    const auto begin = static_cast<int64_t>(first), end = begin + static_cast<int64_t>(size);
+    const Product mine = by_rows ? rows_of(product, begin, end) : columns_of(product, begin, end);
+    kernel.multiply(mine, scratch(scratch_floats(mine)));
   });
 }
 
@@ -142,7 +143,7 @@ Shape shape_of(const Product& product) {
           .b_row_stride = product.b.row_stride,
           .b_column_stride = product.b.column_stride,
           .adds = product.adds,
-          .threads = at::in_parallel_region() ? 1 : at::get_num_threads()};
+          .threads = num_threads()};
 }
 
 Choice tried(const Shape& shape, const Kernel& kernel) {

@@ -3,6 +3,10 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <mutex>
+#include <set>
+#include <thread>
+
 namespace weft::matmul {
 namespace {
 
@@ -14,19 +18,19 @@ void multiply_wrongly(const Product& product, float* scratch) {
   reinterpret_cast<uint32_t&>(product.c[product.columns + 1]) ^= 1U;
 }
 
-class OneThread {
+class Threads {
  public:
-  OneThread() { at::set_num_threads(1); }
-  ~OneThread() { at::set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
+  explicit Threads(int count) { at::set_num_threads(count); }
+  ~Threads() { at::set_num_threads(before_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
 
  private:
   const int before_ = at::get_num_threads();
 };
 
 TEST(MatmulChoices, AnotherBitIsEnoughToRefuseAKernel) {
-  const OneThread alone;
+  const Threads one(1);
   for (const bool adds : {false, true}) {
     Shape shape = kShape;
     shape.adds = adds;
@@ -37,7 +41,7 @@ TEST(MatmulChoices, AnotherBitIsEnoughToRefuseAKernel) {
 }
 
 TEST(MatmulChoices, ASlowKernelIsRefusedWhateverItsBits) {
-  const OneThread alone;
+  const Threads one(1);
   const Choice choice = tried(kShape, portable_kernel());
   EXPECT_FALSE(choice.is_ours);
   if (choice.is_same) {
@@ -47,7 +51,7 @@ TEST(MatmulChoices, ASlowKernelIsRefusedWhateverItsBits) {
 
 TEST(MatmulChoices, AShapeIsTriedTheThirdTime) {
   if (fast_kernel() == nullptr) GTEST_SKIP() << "no vectors of 512 bits here";
-  const OneThread alone;
+  const Threads one(1);
   Choices choices;
   EXPECT_FALSE(choices.is_ours(kShape));
   EXPECT_FALSE(choices.is_ours(kShape));
@@ -71,20 +75,32 @@ TEST(MatmulChoices, ShapesAreKeptToALimit) {
   EXPECT_TRUE(choices.all().empty());
 }
 
+std::mutex mutex;
+std::set<std::thread::id> callers;
+
+void multiply_and_tell_who(const Product& product, float* scratch) {
+  portable_kernel().multiply(product, scratch);
+  const std::lock_guard lock(mutex);
+  callers.insert(std::this_thread::get_id());
+}
+
+// By columns and by rows; every number is made, and each thread makes some.
 TEST(MatmulChoices, ThreadsShareAProduct) {
-  if (fast_kernel() == nullptr) GTEST_SKIP() << "no vectors of 512 bits here";
-  const int before = at::get_num_threads();
-  at::set_num_threads(3);
-  std::vector<float> a(300 * 70, 0.1F), b(70 * 500, 0.3F), c(300 * 500), alone(300 * 500);
-  for (size_t i = 0; i < a.size(); ++i) a[i] /= static_cast<float>(i + 1);
-  Product product{.rows = 300, .columns = 500, .inner = 70, .a = {a.data(), 70, 1}, .b = {b.data(), 500, 1}};
-  product.c_row_stride = 500;
-  product.c = c.data();
-  multiply(product, *fast_kernel());
-  product.c = alone.data();
-  portable_kernel().multiply(product, nullptr);
-  EXPECT_EQ(c, alone);
-  at::set_num_threads(before);
+  const Threads three(3);
+  for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>(30, 500), {300, 70}}) {
+    std::vector<float> a(static_cast<size_t>(rows) * 70, 0.1F), b(static_cast<size_t>(columns) * 70, 0.3F);
+    for (size_t i = 0; i < a.size(); ++i) a[i] /= static_cast<float>(i + 1);
+    std::vector<float> c(static_cast<size_t>(rows * columns)), alone(c.size());
+    Product product{.rows = rows, .columns = columns, .inner = 70, .a = {a.data(), 70, 1}, .b = {b.data(), columns, 1}};
+    product.c_row_stride = columns;
+    product.c = alone.data();
+    portable_kernel().multiply(product, nullptr);
+    product.c = c.data();
+    callers.clear();
+    multiply(product, {"telling", multiply_and_tell_who});
+    EXPECT_EQ(c, alone);
+    EXPECT_EQ(callers.size(), 3U) << rows << " x " << columns;
+  }
 }
 
 }  // namespace

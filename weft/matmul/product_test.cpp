@@ -105,9 +105,13 @@ TEST(Product, OfTheFastKernelHasThePortableOnesBits) {
 
 TEST(Product, OfManyRowsOrColumnsHasTheSameBits) {
   NEEDS_A_FAST_KERNEL();
-  for (const auto& [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{500, 50}, {9, 1700}, {393, 1550}}) {
-    const Made made(rows, columns, 20, Lie::kColumns, Lie::kRows, /*adds=*/false);
-    EXPECT_EQ(bits(made.with(fast())), bits(made.with(portable_kernel()))) << rows << " x " << columns;
+  struct {
+    int64_t rows, columns, inner;
+  } constexpr kSizes[] = {{500, 50, 20}, {9, 1700, 20}, {393, 1550, 20}, {200, 400, 6001}, {230, 490, 401}};
+  for (const auto& [rows, columns, inner] : kSizes) {
+    const Made made(rows, columns, inner, Lie::kColumns, Lie::kRows, /*adds=*/false);
+    EXPECT_EQ(bits(made.with(fast())), bits(made.with(portable_kernel())))
+        << rows << " x " << inner << " x " << columns;
   }
 }
 

@@ -13,7 +13,7 @@ namespace weft::matmul::detail {
 namespace {
 
 constexpr int64_t kVector = 16, kVectors = kTileColumns / kVector;
-constexpr int64_t kEight = 8;
+constexpr int64_t kEight = 8, kGroup = 4 * kTileRows;
 
 // Lines of an operand that are interleaved into a panel: rows of a, columns of b.
 struct Lines {
@@ -96,6 +96,27 @@ WEFT_AVX512 void pack(const Lines& lines, int64_t inner, int64_t width, float* p
   pack_one_by_one(lines, 0, width, 0, inner, width, panel);
 }
 
+// Panels of kTileRows lines each. Of lines that lie side by side those of several panels are taken at a time, whole lines of the cache:
+// along the inner dimension they may be so far apart that the caches keep few of them until the next panel comes.
+WEFT_AVX512 void pack_group(const Lines& lines, int64_t inner, float* panels) {
+  for (int64_t k = 0; k < inner; ++k) {
+#pragma GCC unroll 4
+    for (int64_t row = 0; row < kGroup; row += kTileRows)
+      _mm256_storeu_ps(panels + row * inner + k * kTileRows,
+                       _mm256_loadu_ps(lines.data + k * lines.inner_stride + row));
+  }
+}
+
+WEFT_AVX512 void pack_rows(const Lines& rows, int64_t inner, float* panels) {
+  int64_t row = 0;
+  const auto left = [&](int64_t count) -> Lines {
+    return {rows.data + row * rows.line_stride, std::min(count, rows.count - row), rows.line_stride, rows.inner_stride};
+  };
+  for (; rows.line_stride == 1 && row + kGroup <= rows.count; row += kGroup)
+    pack_group(left(kGroup), inner, panels + row * inner);
+  for (; row < rows.count; row += kTileRows) pack(left(kTileRows), inner, kTileRows, panels + row * inner);
+}
+
 // A tile of c: where, how much of it there is, and whether sums are added to it.
 struct Tile {
   float* c;
@@ -144,56 +165,75 @@ float* aligned(float* scratch) {
   return scratch + (kLine - over) % kLine;
 }
 
-// One block of the inner dimension for some columns of c. b's panels are kept where more than one block of rows wants them.
-class Block {
+// Some columns of c. Where there is one block of rows, a panel of b is packed just before it is used, else all of them once; a block
+// of c then stays in the cache while it is summed up.
+class Columns {
  public:
-  Block(const Product& product, Range inner, Range columns, float* scratch)
+  Columns(const Product& product, Range columns, float* scratch)
       : product_(product),
-        inner_(inner),
         columns_(columns),
+        block_(inner_block(product.inner)),
         b_(aligned(scratch)),
-        a_(b_ + (has_one_block_of_rows() ? kTileColumns : round_up(columns.count, kTileColumns)) * inner.count) {}
+        a_(b_ +
+           (has_one_block_of_rows() ? kTileColumns * block_ : round_up(columns.count, kTileColumns) * product.inner)) {}
 
   WEFT_AVX512 void multiply() {
-    for (int64_t row = 0; row < product_.rows; row += kMostRows)
-      multiply_rows({row, std::min(kMostRows, product_.rows - row)});
+    if (!has_one_block_of_rows()) {
+      for (int64_t k = 0; k < product_.inner; k += block_) pack_columns(inner_from(k));
+    }
+    for (int64_t row = 0; row < product_.rows; row += kMostRows) {
+      const Range rows{row, std::min(kMostRows, product_.rows - row)};
+      for (int64_t k = 0; k < product_.inner; k += block_) multiply_rows(rows, inner_from(k));
+    }
   }
 
  private:
   bool has_one_block_of_rows() const { return product_.rows <= kMostRows; }
+  Range inner_from(int64_t k) const { return {k, std::min(block_, product_.inner - k)}; }
+  int64_t width_from(int64_t column) const { return std::min(kTileColumns, columns_.count - column); }
 
-  WEFT_AVX512 void multiply_rows(Range rows) {
-    for (int64_t row = 0; row < rows.count; row += kTileRows)
-      pack(rows_from(product_.a, rows.first + row, std::min(kTileRows, rows.count - row), inner_.first), inner_.count,
-           kTileRows, a_ + row * inner_.count);
-    for (int64_t column = 0; column < columns_.count; column += kTileColumns) multiply_panel(rows, column);
+  float* panel_of(int64_t column, Range inner) const {
+    if (has_one_block_of_rows()) return b_;
+    return b_ + round_up(columns_.count, kTileColumns) * inner.first + column * inner.count;
   }
 
-  WEFT_AVX512 void multiply_panel(Range rows, int64_t column) {
-    const int64_t first = columns_.first + column, count = std::min(kTileColumns, columns_.count - column);
-    float* const panel = has_one_block_of_rows() ? b_ : b_ + column * inner_.count;
-    if (rows.first == 0) pack(columns_from(product_.b, first, count, inner_.first), inner_.count, kTileColumns, panel);
-    const bool adds = product_.adds || inner_.first > 0;
+  WEFT_AVX512 void pack_panel(int64_t column, Range inner) {
+    pack(columns_from(product_.b, columns_.first + column, width_from(column), inner.first), inner.count, kTileColumns,
+         panel_of(column, inner));
+  }
+
+  WEFT_AVX512 void pack_columns(Range inner) {
+    for (int64_t column = 0; column < columns_.count; column += kTileColumns) pack_panel(column, inner);
+  }
+
+  WEFT_AVX512 void multiply_rows(Range rows, Range inner) {
+    pack_rows(rows_from(product_.a, rows.first, rows.count, inner.first), inner.count, a_);
+    for (int64_t column = 0; column < columns_.count; column += kTileColumns) {
+      if (has_one_block_of_rows()) pack_panel(column, inner);
+      multiply_panel(rows, column, inner);
+    }
+  }
+
+  WEFT_AVX512 void multiply_panel(Range rows, int64_t column, Range inner) {
+    const bool adds = product_.adds || inner.first > 0;
     for (int64_t row = 0; row < rows.count; row += kTileRows) {
-      float* const c = product_.c + (rows.first + row) * product_.c_row_stride + first;
-      multiply_tile(a_ + row * inner_.count, panel, inner_.count,
-                    {c, product_.c_row_stride, std::min(kTileRows, rows.count - row), count, adds});
+      float* const c = product_.c + (rows.first + row) * product_.c_row_stride + columns_.first + column;
+      multiply_tile(a_ + row * inner.count, panel_of(column, inner), inner.count,
+                    {c, product_.c_row_stride, std::min(kTileRows, rows.count - row), width_from(column), adds});
     }
   }
 
   const Product& product_;
-  const Range inner_, columns_;
+  const Range columns_;
+  const int64_t block_;
   float* const b_;
   float* const a_;
 };
 
 WEFT_AVX512 void multiply_avx512(const Product& product, float* scratch) {
-  const int64_t block = inner_block(product.inner);
-  for (int64_t column = 0; column < product.columns; column += kMostColumns) {
-    const Range columns{column, std::min(kMostColumns, product.columns - column)};
-    for (int64_t k = 0; k < product.inner; k += block)
-      Block(product, {k, std::min(block, product.inner - k)}, columns, scratch).multiply();
-  }
+  const int64_t most = columns_at_a_time(product.inner);
+  for (int64_t column = 0; column < product.columns; column += most)
+    Columns(product, {column, std::min(most, product.columns - column)}, scratch).multiply();
 }
 
 constexpr Kernel kAvx512 = {"avx512", multiply_avx512};
