@@ -2,6 +2,7 @@
 #include <ATen/Context.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/full.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
@@ -42,7 +43,23 @@ struct DeviceModel {
   }
 };
 
+// Ranks that are threads of one process share the one thread that autograd has for a device: a hook of one rank that waits for the other
+// would keep the other's backward from coming. A rank that is a process, as they are outside of tests, shares it with nobody.
+class BackwardOnThisThread {
+ public:
+  BackwardOnThisThread() { set(false); }
+  ~BackwardOnThisThread() { set(before_); }
+  BackwardOnThisThread(const BackwardOnThisThread&) = delete;
+  BackwardOnThisThread& operator=(const BackwardOnThisThread&) = delete;
+
+ private:
+  static void set(bool enabled) { c10::AutogradState::get_tls_state().set_multithreading_enabled(enabled); }
+
+  const bool before_ = c10::AutogradState::get_tls_state().get_multithreading_enabled();
+};
+
 std::vector<at::Tensor> train(at::Device device, const World& world, const config::Resolved& config) {
+  const BackwardOnThisThread apart;
   DeviceModel model(device);
   Engine engine(model.tensors(), config, world);
   for (int64_t i = 0; i < kNumSteps * config.gradient_accumulation_steps; ++i) {
