@@ -7,8 +7,9 @@
     .venv/bin/python benchmarks/e2e/zero.py --hosts 2 --per-host 2           two: with a copy of stage 3's parameters in each host too
 
 Peers: DeepSpeed at the same stages, with overlap_comm and without; DistributedDataParallel and FSDP2 over Gloo, the latter as it is by
-default (stage 3) and with parameters kept after forward (stage 2); one rank alone, and one-rank worlds side by side. On one host the
-peers are also started by torchrun, as their users have them.
+default (stage 3) and with parameters kept after forward (stage 2); one rank alone, and one-rank worlds side by side. `weft run` tells glibc
+to keep memory between steps, which makes peers faster too. So on one host they are also started by torchrun, as their users have them, and
+between hosts without that setting. On one host weft takes part with torch's matrix products as well, to tell the engine from its products.
 The losses of all that share the work are compared bit for bit first. DeepSpeed has its own bucket size unless --deepspeed-bucket says
 another. A stage that this weft refuses is left out and named.
 
@@ -29,7 +30,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.e2e.lab import Bound, enter_lab, link_rate  # noqa: E402
 from benchmarks.e2e.pages import chosen, facts_of, json_text, machine_line, parser_for, publish, ratio, work_lines  # noqa: E402
 from benchmarks.e2e.train_vs_torch import num_params, progress, write_init  # noqa: E402
-from benchmarks.peers.contenders import (TORCH_DDP, TORCH_FSDP2, TORCH_FSDP2_KEPT, TORCHRUN_DDP, WEFT_ALONE, WEFT_APART, Contender, Place, farthest_losses,  # noqa: E402
+from benchmarks.peers.contenders import (TORCH_ALONE, TORCH_DDP, TORCH_FSDP2, TORCH_FSDP2_KEPT, TORCHRUN_DDP, WEFT_ALONE, WEFT_APART, Contender, Place, farthest_losses,  # noqa: E402
                                          run_rounds, same_losses, summary, willing)
 
 STAGES = (1, 2, 3)
@@ -40,7 +41,7 @@ OF_DEEPSPEED_HOSTS = {2: 0.50}
 OF_FSDP2, OF_FSDP2_HOSTS = 0.40, 0.60
 
 
-OTHER_ROUNDING = {f"DeepSpeed ZeRO-3{more}" for more in ("", ", no overlap", ", by torchrun")}  # its sums have another order
+OTHER_ROUNDING = "DeepSpeed ZeRO-3"  # however it is started: its sums have another order
 WITHIN = 1e-3
 GATHERED = "weft ZeRO-3, gathered by copies"
 AGAIN = "weft ZeRO-3, room for a quarter"
@@ -52,6 +53,8 @@ def weft_name(stage: int) -> str:
 
 
 BY_TORCHRUN = ", by torchrun"
+PLAIN_MEMORY = ", glibc's memory"
+TORCHS_PRODUCTS = ", torch's products"
 
 
 def deepspeed_name(stage: int, overlap: bool) -> str:
@@ -62,6 +65,10 @@ def contenders(o: argparse.Namespace) -> list[Contender]:
     ours = [Contender(weft_name(stage), stage=stage, bucket=o.bucket) for stage in STAGES]
     lazy = [Contender(f"{weft_name(stage)}, lazy gather {'on' if on else 'off'}", stage=stage, bucket=o.bucket, lazy_gather=on)
             for stage in STAGES for on in (True, False)] if o.lazy_gather else []
+    # What is the engine's doing and what its products'.
+    plain = {"weft": {"matmul": "torch"}}
+    ours += [Contender(weft_name(stage) + TORCHS_PRODUCTS, stage=stage, bucket=o.bucket, more=plain) for stage in STAGES] if not o.hosts else []
+    alone = [WEFT_ALONE] if o.hosts else [WEFT_ALONE, dataclasses.replace(WEFT_ALONE, name=WEFT_ALONE.name + TORCHS_PRODUCTS, more=plain), TORCH_ALONE]
     # On one host the ranks read each other's slices in place; this is stage 3 as it would be without that.
     copied = [Contender(GATHERED, stage=3, bucket=o.bucket, more={"weft": {"common_parameters": False}})] if not o.hosts else []
     # Where the model does not fit beside the slices, parameters are gathered for forward and again for backward.
@@ -71,9 +78,10 @@ def contenders(o: argparse.Namespace) -> list[Contender]:
               for stage in STAGES for overlap in (True, False)]
     # By torch's own launcher peers are as their users have them.
     if not o.hosts:
-        theirs += [Contender(deepspeed_name(stage, True) + BY_TORCHRUN, who="deepspeed", stage=stage, bucket=o.deepspeed_bucket, torchrun=True) for stage in STAGES]
-        theirs += [TORCHRUN_DDP, dataclasses.replace(TORCH_FSDP2, name=TORCH_FSDP2.name + BY_TORCHRUN, torchrun=True)]
-    return chosen(o, [*ours, *copied, *again, *lazy, TORCH_DDP, *theirs, TORCH_FSDP2, TORCH_FSDP2_KEPT, WEFT_ALONE, WEFT_APART])
+        theirs += [dataclasses.replace(one, name=one.name + BY_TORCHRUN, torchrun=True) for one in (*theirs, TORCH_FSDP2)] + [TORCHRUN_DDP]
+    else:
+        theirs += [dataclasses.replace(one, name=one.name + PLAIN_MEMORY, plain_memory=True) for one in (TORCH_DDP, *theirs, TORCH_FSDP2)]
+    return chosen(o, [*ours, *copied, *again, *lazy, TORCH_DDP, *theirs, TORCH_FSDP2, TORCH_FSDP2_KEPT, *alone, WEFT_APART])
 
 
 def limits_of(rows: dict, o: argparse.Namespace, bits_per_s: float) -> dict[str, float]:
@@ -93,10 +101,10 @@ def aim(rows: dict, ours: str, theirs: str, wanted: float) -> list[dict]:
 def peers_of(stage: int, o: argparse.Namespace) -> list[tuple[str, float]]:
     """Whom a stage is to beat, and by how much. Between hosts: DeepSpeed in stage 2, FSDP2 in stage 3."""
     deepspeed = OF_DEEPSPEED_HOSTS if o.hosts else OF_DEEPSPEED
-    theirs = [deepspeed_name(stage, True) + BY_TORCHRUN, deepspeed_name(stage, True), deepspeed_name(stage, False)]
+    theirs = [deepspeed_name(stage, overlap) + how for how in (BY_TORCHRUN, PLAIN_MEMORY, "") for overlap in (True, False)]
     peers = [(name, deepspeed[stage]) for name in theirs if stage in deepspeed]
     if stage == 3:
-        peers += [(name, OF_FSDP2_HOSTS if o.hosts else OF_FSDP2) for name in (TORCH_FSDP2.name + BY_TORCHRUN, TORCH_FSDP2.name)]
+        peers += [(name, OF_FSDP2_HOSTS if o.hosts else OF_FSDP2) for name in (TORCH_FSDP2.name + BY_TORCHRUN, TORCH_FSDP2.name + PLAIN_MEMORY, TORCH_FSDP2.name)]
     if o.per_host > 1:
         peers = [(AGAIN, 1.0)] if stage == 3 else []
     if not o.hosts:
@@ -120,8 +128,8 @@ def measure(o: argparse.Namespace) -> dict:
         able, refused = willing(place, contenders(o), o, init, init.parent)
         found = run_rounds(place, able, o, init, init.parent)
     together = [one.name for one in able if not one.alone]
-    same = same_losses(found, [name for name in together if name not in OTHER_ROUNDING], o.world)
-    close = farthest_losses(found, [name for name in together if name in OTHER_ROUNDING], together[0], WITHIN)
+    same = same_losses(found, [name for name in together if not name.startswith(OTHER_ROUNDING)], o.world)
+    close = farthest_losses(found, [name for name in together if name.startswith(OTHER_ROUNDING)], together[0], WITHIN)
     rows = {name: summary(rounds) for name, rounds in found.items()}
     return {"world": o.world, "hosts": len(o.hosts), "tcp_gbit": bits_per_s / 1e9 if o.hosts else None, **facts, "deepspeed_bucket": o.deepspeed_bucket,
             "same_losses": same, "farthest_losses": close, "refused": refused, "rows": rows, "limits_ms": limits_of(rows, o, bits_per_s), "aims": aims_of(rows, o)}

@@ -40,6 +40,7 @@ class Contender:
     transport: str = ""  # "": weft chooses
     alone: bool = False  # one rank, whatever the world is
     torchrun: bool = False  # torch's own launcher, as its users have it
+    plain_memory: bool = False  # without what weft run tells glibc: as any other launcher would start it
     wrap: str = "ddp"  # torch's: or fsdp2, fsdp2-kept
     lazy_gather: Optional[bool] = None  # weft gathers parameters when forward needs them; None: its default
     more: dict = dataclasses.field(default_factory=dict)  # further keys of the config of weft and of DeepSpeed
@@ -127,6 +128,8 @@ def start(place: Place, contender: Contender, o: argparse.Namespace, init: pathl
     (folder / "result.json").unlink(missing_ok=True)
     words = weft_words(place, contender, o, init, folder) if contender.who == "weft" else peer_words(contender, o, init, folder)
     launcher = place.torchrun() if contender.torchrun else place.command(only)
+    if contender.plain_memory:
+        words = ["env", "-u", "GLIBC_TUNABLES", *words]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen([*launcher, *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder)
 
