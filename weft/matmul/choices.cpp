@@ -38,16 +38,29 @@ int64_t extent(int64_t rows, int64_t row_stride, int64_t columns, int64_t column
   return (rows - 1) * row_stride + (columns - 1) * column_stride + 1;
 }
 
+int64_t floats_of_a(const Shape& shape) {
+  return extent(shape.rows, shape.a_row_stride, shape.inner, shape.a_column_stride);
+}
+int64_t floats_of_b(const Shape& shape) {
+  return extent(shape.inner, shape.b_row_stride, shape.columns, shape.b_column_stride);
+}
+
+// A trial must not be what a run that just fits into its memory ends by.
+bool is_too_large(const Shape& shape) {
+  const int64_t floats = floats_of_a(shape) + floats_of_b(shape) + 2 * shape.rows * shape.columns;
+  return floats > Choices::kMostBytes / static_cast<int64_t>(sizeof(float));
+}
+
 class Trial {
  public:
   Trial(const Shape& shape, const Kernel& kernel)
       : shape_(shape),
         kernel_(kernel),
-        a_(made_up(extent(shape.rows, shape.a_row_stride, shape.inner, shape.a_column_stride), 1)),
-        b_(made_up(extent(shape.inner, shape.b_row_stride, shape.columns, shape.b_column_stride), 2)),
-        c_(made_up(shape.rows * shape.columns, 3)),
-        ours_(c_),
-        torchs_(c_.size()) {}
+        a_(made_up(floats_of_a(shape), 1)),
+        b_(made_up(floats_of_b(shape), 2)),
+        start_(made_up(shape.columns, 3)),
+        ours_(static_cast<size_t>(shape.rows * shape.columns)),
+        torchs_(ours_.size()) {}
 
   bool gives_same_bits() {
     multiply_ours();
@@ -72,7 +85,8 @@ class Trial {
   }
 
   void multiply_ours() {
-    if (shape_.adds) ours_ = c_;
+    for (int64_t row = 0; shape_.adds && row < shape_.rows; ++row)
+      std::ranges::copy(start_, ours_.begin() + row * shape_.columns);
     multiply({.rows = shape_.rows,
               .columns = shape_.columns,
               .inner = shape_.inner,
@@ -87,23 +101,20 @@ class Trial {
   void multiply_torchs() {
     const at::Tensor a = tensor(a_, {shape_.rows, shape_.inner}, {shape_.a_row_stride, shape_.a_column_stride}),
                      b = tensor(b_, {shape_.inner, shape_.columns}, {shape_.b_row_stride, shape_.b_column_stride});
-    at::Tensor out = whole(torchs_);
+    at::Tensor out = tensor(torchs_, {shape_.rows, shape_.columns}, {shape_.columns, 1});
     if (shape_.adds)
-      at::cpu::addmm_out(out, whole(c_), a, b);
+      at::cpu::addmm_out(out, tensor(start_, {shape_.columns}, {1}), a, b);
     else
       at::cpu::mm_out(out, a, b);
   }
 
-  at::Tensor whole(std::vector<float>& values) const {
-    return tensor(values, {shape_.rows, shape_.columns}, {shape_.columns, 1});
-  }
   static at::Tensor tensor(std::vector<float>& values, at::IntArrayRef sizes, at::IntArrayRef strides) {
     return at::from_blob(values.data(), sizes, strides, at::kFloat);
   }
 
   const Shape shape_;
   const Kernel& kernel_;
-  std::vector<float> a_, b_, c_, ours_, torchs_;
+  std::vector<float> a_, b_, start_, ours_, torchs_;
 };
 
 float* scratch(size_t count) {
@@ -175,6 +186,7 @@ bool Choices::is_ours(const Shape& shape) {
 }
 
 bool Choices::is_time_to_try(const Shape& shape) {
+  if (is_too_large(shape)) return false;
   const std::unique_lock lock(mutex_);
   const auto found = known_.find(shape);
   if (found != known_.end()) return ++found->second.sightings >= kSightings;

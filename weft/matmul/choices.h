@@ -43,7 +43,8 @@ class Choices {
   std::vector<Choice> all() const;  // that were tried
 
   static constexpr int kSightings = 3;
-  static constexpr size_t kMost = 4096;  // shapes; further ones are torch's
+  static constexpr size_t kMost = 4096;                      // shapes; further ones are torch's
+  static constexpr int64_t kMostBytes = int64_t{512} << 20;  // of a trial's matrices; larger products are torch's
 
  private:
   struct Known {

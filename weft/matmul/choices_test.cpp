@@ -63,6 +63,15 @@ TEST(MatmulChoices, AShapeIsTriedTheThirdTime) {
   EXPECT_EQ(choices.is_ours(kShape), is_ours);
 }
 
+// 512 GiB would be hard to miss.
+TEST(MatmulChoices, ProductsTooLargeForATrialAreTorchs) {
+  if (fast_kernel() == nullptr) GTEST_SKIP() << "no vectors of 512 bits here";
+  Choices choices;
+  const Shape huge{.rows = 1 << 18, .columns = 1 << 18, .inner = 200, .a_row_stride = 200, .b_row_stride = 1 << 18};
+  for (int i = 0; i < 2 * Choices::kSightings; ++i) EXPECT_FALSE(choices.is_ours(huge));
+  EXPECT_TRUE(choices.all().empty());
+}
+
 TEST(MatmulChoices, ShapesAreKeptToALimit) {
   if (fast_kernel() == nullptr) GTEST_SKIP() << "no vectors of 512 bits here";
   Choices choices;

@@ -44,8 +44,9 @@ size_t scratch_floats(const Product& product) {
   using detail::kMostRows, detail::kTileColumns, detail::kTileRows, detail::round_up;
   const int64_t a = std::min(kMostRows, round_up(product.rows, kTileRows)) * inner_block(product.inner);
   const int64_t columns = std::min(detail::columns_at_a_time(product.inner), round_up(product.columns, kTileColumns));
-  const int64_t b = product.rows <= kMostRows ? kTileColumns * inner_block(product.inner) : columns * product.inner;
-  return static_cast<size_t>(a + b + 2 * detail::kLine);
+  const int64_t panel = kTileColumns * inner_block(product.inner),
+                all = columns * std::min(product.inner, detail::kMostInner);
+  return static_cast<size_t>(a + (product.rows <= kMostRows ? panel : all) + 2 * detail::kLine);
 }
 
 Product rows_of(const Product& product, int64_t first, int64_t last) {

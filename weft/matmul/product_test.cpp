@@ -107,12 +107,18 @@ TEST(Product, OfManyRowsOrColumnsHasTheSameBits) {
   NEEDS_A_FAST_KERNEL();
   struct {
     int64_t rows, columns, inner;
-  } constexpr kSizes[] = {{500, 50, 20}, {9, 1700, 20}, {393, 1550, 20}, {200, 400, 6001}, {230, 490, 401}};
+  } constexpr kSizes[] = {{500, 50, 20}, {9, 1700, 20}, {393, 1550, 20}, {200, 100, 6401}, {230, 490, 401}};
   for (const auto& [rows, columns, inner] : kSizes) {
     const Made made(rows, columns, inner, Lie::kColumns, Lie::kRows, /*adds=*/false);
     EXPECT_EQ(bits(made.with(fast())), bits(made.with(portable_kernel())))
         << rows << " x " << inner << " x " << columns;
   }
+}
+
+// Gigabytes of inner dimension are no reason for gigabytes of scratch.
+TEST(Product, NeedsBoundedScratch) {
+  constexpr int64_t kHuge = int64_t{1} << 40;
+  EXPECT_LT(scratch_floats({.rows = kHuge, .columns = kHuge, .inner = kHuge}), size_t{4} << 20);
 }
 
 TEST(Product, TouchesNothingBesideC) {

@@ -174,27 +174,30 @@ class Columns {
         columns_(columns),
         block_(inner_block(product.inner)),
         b_(aligned(scratch)),
-        a_(b_ +
-           (has_one_block_of_rows() ? kTileColumns * block_ : round_up(columns.count, kTileColumns) * product.inner)) {}
+        a_(b_ + (has_one_block_of_rows() ? kTileColumns * block_
+                                         : packed_columns() * std::min(product.inner, kMostInner))) {}
 
   WEFT_AVX512 void multiply() {
-    if (!has_one_block_of_rows()) {
-      for (int64_t k = 0; k < product_.inner; k += block_) pack_columns(inner_from(k));
-    }
-    for (int64_t row = 0; row < product_.rows; row += kMostRows) {
-      const Range rows{row, std::min(kMostRows, product_.rows - row)};
-      for (int64_t k = 0; k < product_.inner; k += block_) multiply_rows(rows, inner_from(k));
-    }
+    for (int64_t k = 0; k < product_.inner; k += kMostInner) multiply_part(k, std::min(product_.inner, k + kMostInner));
   }
 
  private:
   bool has_one_block_of_rows() const { return product_.rows <= kMostRows; }
+  int64_t packed_columns() const { return round_up(columns_.count, kTileColumns); }
   Range inner_from(int64_t k) const { return {k, std::min(block_, product_.inner - k)}; }
   int64_t width_from(int64_t column) const { return std::min(kTileColumns, columns_.count - column); }
 
   float* panel_of(int64_t column, Range inner) const {
     if (has_one_block_of_rows()) return b_;
-    return b_ + round_up(columns_.count, kTileColumns) * inner.first + column * inner.count;
+    return b_ + packed_columns() * (inner.first % kMostInner) + column * inner.count;
+  }
+
+  WEFT_AVX512 void multiply_part(int64_t first, int64_t last) {
+    for (int64_t k = first; !has_one_block_of_rows() && k < last; k += block_) pack_columns(inner_from(k));
+    for (int64_t row = 0; row < product_.rows; row += kMostRows) {
+      const Range rows{row, std::min(kMostRows, product_.rows - row)};
+      for (int64_t k = first; k < last; k += block_) multiply_rows(rows, inner_from(k));
+    }
   }
 
   WEFT_AVX512 void pack_panel(int64_t column, Range inner) {
