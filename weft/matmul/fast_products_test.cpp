@@ -1,5 +1,6 @@
 #include "weft/matmul/fast_products.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/addmm_cpu_dispatch.h>
@@ -8,6 +9,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
 #include <ATen/ops/randn.h>
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -117,6 +119,38 @@ TEST_P(FastProductsTest, AreTorchsWhereNobodyHoldsThem) {
   const at::Tensor a = at::randn({130, 260}), b = at::randn({260, 70});
   last_of([&] { return at::mm(a, b); });
   EXPECT_FALSE(was_ours(130, 70, 260));
+}
+
+// Asked for less than fp32 after shapes were tried, torch gives what it gives.
+TEST_P(FastProductsTest, FollowAChangeOfPrecision) {
+  const FastProducts fast;
+  const at::Tensor a = at::randn({64, 256}), b = at::randn({256, 96});
+  const at::Tensor whole = last_of([&] { return at::mm(a, b); });
+  for (const char* precision : {"medium", "high", "highest"}) {
+    at::globalContext().setFloat32MatmulPrecision(precision);
+    EXPECT_TRUE(at::equal(last_of([&] { return at::mm(a, b); }), at::cpu::mm(a, b))) << precision;
+  }
+  EXPECT_TRUE(at::equal(at::mm(a, b), whole));
+}
+
+std::vector<std::string> seen;
+
+// The gate goes by the operators a model calls: the same on every rank, whatever was chosen there.
+TEST_P(FastProductsTest, AreOneOperatorWhicheverWayTheyGo) {
+  const FastProducts fast;
+  const at::Tensor a = at::randn({64, 128}), b = at::randn({128, 96}), start = at::randn({96});
+  const auto watch = at::addThreadLocalCallback(
+      at::RecordFunctionCallback([](const at::RecordFunction& call) -> std::unique_ptr<at::ObserverContext> {
+        seen.emplace_back(call.name());
+        return nullptr;
+      }).scopes({at::RecordScope::FUNCTION}));
+  for (const bool is_large : {true, false}) {
+    const at::Tensor part = is_large ? a : a.slice(0, 0, 2);
+    seen.clear();  // of the slice
+    last_of([&] { return at::addmm(start, part, b); });
+    EXPECT_EQ(seen, std::vector<std::string>(Choices::kSightings + 1, "aten::addmm")) << is_large;
+  }
+  at::removeCallback(watch);
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, FastProductsTest, testing::Values(1, 2));
