@@ -206,7 +206,11 @@ TEST(EngineAccess, WhatIsNotThereIsSaid) {
   expect_misuse([&] { engine.full_param(model.first.detach()); }, "no parameter of the model");
   step(engine, model, 0);
   expect_misuse([&] { engine.full_state(model.first, "momentum"); }, "ask for 'exp_avg', 'exp_avg_sq'");
-  expect_misuse([&] { engine.set_full_param(model.bias, model.first.detach()); }, "960");
+  expect_misuse([&] { engine.set_full_param(model.bias, model.first.detach()); },
+                "a value of [24, 40] for 'bias', which is [40]");
+  expect_misuse([&] { engine.set_full_param(model.first, model.first.detach().t()); },
+                "a value of [40, 24] for 'first', which is [24, 40]");
+  engine.set_full_param(model.first, model.first.detach().reshape({-1}) * 2);
 }
 
 TEST(EngineAccess, OfFrozenParametersIsTheirValue) {
@@ -246,7 +250,11 @@ TEST(EngineAccess, RanksThatAskForDifferentThingsAreTold) {
       expect_misuse([&] { engine.set_full_grad(mine, at::full_like(mine.detach(), 0)); }, "set_full_grad() of 'bias'");
       const char* kind = here.rank == 2 ? "exp_avg_sq" : "exp_avg";
       expect_misuse([&] { engine.full_state(model.first, kind); }, "rank 2 full_state() of 'first', exp_avg_sq");
-      expect_misuse([&] { engine.set_full_param(mine, mine.detach()); }, "set_full_param() of 'first', rank 1");
+      expect_misuse([&] { engine.set_full_param(mine, mine.detach()); },
+                    "set_full_param() of 'first', a value of [24, 40], rank 1");
+      const at::Tensor turned = here.rank == 1 ? model.first.detach().t() : model.first.detach();
+      expect_misuse([&] { engine.set_full_param(model.first, turned); },
+                    "rank 1 set_full_param() of 'first', a value of [40, 24]");
       const at::Tensor same = engine.full_grad(model.first);
       EXPECT_EQ(same.sizes(), model.first.sizes());
       EXPECT_TRUE(engine.step().updated) << "and the engine goes on";

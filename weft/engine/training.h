@@ -230,7 +230,7 @@ class Training {
   int trained(int number, const std::string& what) const;
   void agree_on_call(const std::string& function, int number, const std::string& kind = "");
   const Pieces& pieces_of(const FlatState& state, int parameter, const std::string& kind) const;
-  void check_whole(int parameter, const at::Tensor& value) const;
+  void agree_on_value(const std::string& function, int number, const at::Tensor& value, const std::string& kind = "");
   at::Tensor read_part(const Pieces& pieces, int parameter);
   void write_part(const Pieces& pieces, int parameter, const at::Tensor& value);
   std::optional<int> owner_rank() const { return is_sharded() ? std::optional(world_.rank) : std::nullopt; }

@@ -46,10 +46,15 @@ const Pieces& Training::pieces_of(const FlatState& state, int parameter, const s
   misuse(cat("the optimizer has no state '", kind, "'"), cat("ask for ", join(known, ", ")));
 }
 
-void Training::check_whole(int parameter, const at::Tensor& value) const {
-  if (value.numel() == plan_->table.num_elements(parameter)) return;
-  misuse(cat("a value of ", value.numel(), " elements for a parameter of ", plan_->table.num_elements(parameter)),
-         "give all of it, on every rank");
+// First that all ranks bring a value of the same shape: one that stops at its own would leave the others waiting.
+void Training::agree_on_value(const std::string& function, int number, const at::Tensor& value,
+                              const std::string& kind) {
+  const std::vector<int64_t>& wanted = plan_->table[number].shape;
+  const std::string given = cat("a value of ", plan::shape_text(value.sizes().vec()));
+  agree_on_call(function, number, cat(kind, kind.empty() ? "" : ", ", given));
+  if (value.sizes() == wanted || (value.dim() == 1 && value.numel() == plan_->table.num_elements(number))) return;
+  misuse(cat(given, " for '", plan_->table[number].name, "', which is ", plan::shape_text(wanted)),
+         "give all of it in its own shape, or flat, on every rank");
 }
 
 at::Tensor Training::read_part(const Pieces& pieces, int parameter) {
@@ -63,7 +68,6 @@ at::Tensor Training::read_part(const Pieces& pieces, int parameter) {
 
 void Training::write_part(const Pieces& pieces, int parameter, const at::Tensor& value) {
   const at::NoGradGuard no_grad;
-  check_whole(parameter, value);
   for (const Part& part : parts_of(*plan_, plan_->layout.home(parameter).bucket, owner_rank())) {
     if (part.parameter != parameter) continue;
     write_range(pieces, part.first, value.reshape({-1}).narrow(0, part.parameter_first, part.count));
@@ -83,8 +87,7 @@ at::Tensor Training::full_param(const at::Tensor& parameter) {
 void Training::set_full_param(const at::Tensor& parameter, const at::Tensor& value) {
   check_alive();
   const int number = owner_of(parameter);
-  check_whole(number, value);
-  agree_on_call("set_full_param", number);
+  agree_on_value("set_full_param", number, value);
   gathering_->wait();
   meet_around_writes();
   write_parameter(number, value);
@@ -137,8 +140,7 @@ at::Tensor Training::full_grad(const at::Tensor& parameter) {
 void Training::set_full_grad(const at::Tensor& parameter, const at::Tensor& value) {
   check_alive();
   const int number = trained(owner_of(parameter), "gradient");
-  check_whole(number, value);
-  agree_on_call("set_full_grad", number);
+  agree_on_value("set_full_grad", number, value);
   write_part(gradients_of(number), number, value * updater_.loss_scale());
 }
 
@@ -153,8 +155,7 @@ at::Tensor Training::full_state(const at::Tensor& parameter, const std::string& 
 void Training::set_full_state(const at::Tensor& parameter, const std::string& kind, const at::Tensor& value) {
   check_alive();
   const int number = trained(owner_of(parameter), "optimizer state");
-  check_whole(number, value);
-  agree_on_call("set_full_state", number, kind);
+  agree_on_value("set_full_state", number, value, kind);
   const FlatState state = updater_.state();
   write_part(pieces_of(state, number, kind), number, value);
 }
