@@ -74,15 +74,14 @@ void Gathering::start() {
     flight.work = lane.start(gather(bucket));
     flight.under_way = true;
   }
-  num_under_way_ = buckets_.size();
   if (gate_) gate_->close();
 }
 
 void Gathering::wait_for(int bucket) {
+  const std::scoped_lock lock(mutex_);
   auto& flight = flights_[static_cast<size_t>(bucket)];
   if (!flight.under_way) return;
   flight.under_way = false;
-  --num_under_way_;
   {
     const Span span({.name = "wait for parameters", .category = SpanCategory::kExposedWait, .bucket = bucket});
     const Stopwatch watch;
@@ -96,7 +95,7 @@ void Gathering::wait_for(int bucket) {
 void Gathering::wait() {
   check();
   if (gate_) gate_->open();
-  for (int bucket = buckets_.size() - 1; bucket >= 0 && num_under_way_ > 0; --bucket) wait_for(bucket);
+  for (int bucket = buckets_.size() - 1; bucket >= 0; --bucket) wait_for(bucket);
 }
 
 void Gathering::check() {

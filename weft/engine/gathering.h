@@ -8,11 +8,12 @@
 //
 // Where each host has one copy of the parameters (plan::PlanOptions::host_copy), what comes is brought to the hosts, once to each.
 //
-// Ownership: borrows group and buckets. Threads: one at a time; touches come on any. Failure: as Group; of a wait behind an
-// operator at the next check().
+// Ownership: borrows group and buckets. Threads: one at a time; touches come on any, also while one waits for all. Failure: as Group;
+// of a wait behind an operator at the next check().
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "weft/comm/group.h"
@@ -59,8 +60,8 @@ class Gathering {
     bool under_way = false;
     OpenSpan span = {};
   };
+  std::mutex mutex_;             // of what is under way, once it is
   std::vector<Flight> flights_;  // by bucket
-  int num_under_way_ = 0;
   std::unique_ptr<Gate> gate_;
   ReduceTotals totals_;
 };

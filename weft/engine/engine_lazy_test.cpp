@@ -1,0 +1,115 @@
+// Parameters that come behind forward: who reads one waits for its bucket, and for no other.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <optional>
+
+#include "tests/support/ranks.h"
+#include "weft/comm/wrapped_group.h"
+#include "weft/engine/engine_test_impl.h"
+
+namespace weft {
+namespace {
+
+// Keeps gathers into one storage from beginning until it is let go.
+class Hold {
+ public:
+  void keep(const at::Tensor& tensor) {
+    const std::scoped_lock lock(mutex_);
+    storage_ = tensor.storage().unsafeGetStorageImpl();
+  }
+  bool keeps(const comm::Collective& call) {
+    const std::scoped_lock lock(mutex_);
+    return storage_ != nullptr && call.operation == comm::Operation::kAllGather &&
+           call.output.storage().unsafeGetStorageImpl() == storage_;
+  }
+  void let_go() {
+    const std::scoped_lock lock(mutex_);
+    storage_ = nullptr;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return storage_ == nullptr; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const void* storage_ = nullptr;
+};
+
+// Begins when it is waited for and nobody keeps it.
+class HeldWork final : public comm::WorkState {
+ public:
+  HeldWork(Hold& hold, std::function<void()> run) : hold_(hold), run_(std::move(run)) {}
+  bool done() override { return finished_ns_ > 0; }
+  int64_t finished_ns() override { return finished_ns_; }
+  void wait(Deadline /*deadline*/) override {
+    hold_.wait();
+    if (!done()) run_();
+    finished_ns_ = now_ns();
+  }
+
+ private:
+  Hold& hold_;
+  const std::function<void()> run_;
+  int64_t finished_ns_ = 0;
+};
+
+class HoldingGroup final : public comm::WrappedGroup {
+ public:
+  HoldingGroup(std::shared_ptr<comm::Group> inner, std::shared_ptr<Hold> hold)
+      : WrappedGroup(std::move(inner)), hold_(std::move(hold)) {}
+
+ private:
+  std::shared_ptr<comm::Group> wrap(std::shared_ptr<comm::Group> part, const std::vector<int>&) override {
+    return std::make_shared<HoldingGroup>(std::move(part), hold_);
+  }
+  comm::Work launch(const comm::Collective& call, comm::Launch how) override {
+    if (!hold_->keeps(call)) return pass_on(call, how);
+    return comm::Work(std::make_shared<HeldWork>(*hold_, [this, call] { pass_on(call, comm::Launch::kBlocking); }));
+  }
+
+  const std::shared_ptr<Hold> hold_;
+};
+
+const char* const kBehindForward = R"(, "zero_optimization": {"stage": 2, "reduce_bucket_size": 500},
+                                       "weft": {"common_parameters": false})";
+
+void step(Engine& engine, const Model& model, int64_t sample) {
+  engine.backward(model.loss(sample));
+  engine.step();
+}
+
+// `second` is in the bucket whose gradients come first, which is brought last.
+TEST(EngineLazily, AParameterWaitsForItsBucketAndForNoOther) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    const auto hold = std::make_shared<Hold>();
+    World here = world(run, ctx.rank(), 2);
+    here.group = std::make_shared<HoldingGroup>(here.group, hold);
+    Model model;
+    Engine engine(model.tensors(), settings(2, 1, kBehindForward), here);
+    for (int64_t i = 0; i < 2; ++i) step(engine, model, i);
+    const at::Tensor first = engine.full_param(model.first), second = engine.full_param(model.second);
+
+    if (ctx.rank() == 0) hold->keep(model.second);
+    step(engine, model, 2);
+    EXPECT_FALSE(model.first.detach().clone().equal(first)) << "waits for nobody, and is new";
+    auto reading = std::async(std::launch::async, [&] { return model.second.detach().clone(); });
+    if (ctx.rank() == 0) {
+      EXPECT_EQ(reading.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout) << "it was not there yet";
+    }
+    hold->let_go();
+    const at::Tensor read = reading.get();
+    EXPECT_FALSE(read.equal(second));
+    EXPECT_TRUE(read.equal(engine.full_param(model.second)));
+  });
+}
+
+}  // namespace
+}  // namespace weft
