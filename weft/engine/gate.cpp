@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "weft/base/log.h"
 #include "weft/engine/operator_tensors.h"
 
 namespace weft::engine {
@@ -52,12 +53,13 @@ class Gate::Door {
   }
 
  private:
-  // The first failure is the cause of those that follow.
+  // The first failure is the cause of those that follow. It is said at once: who only evaluates calls nothing that would throw it.
   template <typename Do>
   void guarded(Do what) {
     try {
       what();
-    } catch (...) {
+    } catch (const std::exception& problem) {
+      if (!failure_) log_error("operators read parameters that are not up to date: ", problem.what());
       if (!failure_) failure_ = std::current_exception();
     }
   }

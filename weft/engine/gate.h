@@ -13,7 +13,7 @@
 //
 // Memory that is read without an operator (data_ptr()) is not seen. Threads: operators of any thread are seen, and the callbacks run on
 // theirs, one at a time; close() and open() from the owner's. Threads of transports run none that is seen. Failure: what
-// a callback throws cannot come out of an operator; rethrow() throws it later.
+// a callback throws (a std::exception) cannot come out of an operator; it is logged, and rethrow() throws it later.
 #pragma once
 
 #include <ATen/core/Tensor.h>
