@@ -1,6 +1,7 @@
 // Accumulation that the user does himself: any number of backward() to a step(), with and without no_sync(), in every stage.
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <optional>
 
@@ -220,6 +221,35 @@ TEST(EngineByHand, NoSyncSaysWhatItCosts) {
   }
   EXPECT_EQ(count_of(said_by(1, settings(1, 1, R"(, "zero_optimization": {"stage": 2})"), enter_twice), "no_sync()"), 0)
       << "alone a rank keeps them anyway";
+}
+
+// Nobody can tell from outside what backward does.
+struct Recomputing : torch::autograd::Function<Recomputing> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& input) { return input.clone(); }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list gradients) {
+    return gradients;
+  }
+};
+
+TEST(EngineByHand, AGraphThatIsWaitedForSaysWhatItCosts) {
+  const auto train = [](bool recomputes, const std::string& zero) {
+    testing::internal::CaptureStderr();
+    test::run_ranks_as_threads(2, [&, run = fresh_run()](test::RankContext& ctx) {
+      Model model;
+      Engine engine(model.tensors(), settings(2, 1, cat(R"(, "zero_optimization": {)", zero, "}")),
+                    world(run, ctx.rank(), 2));
+      for (int64_t i = 0; i < 4; ++i) {
+        engine.backward(recomputes ? Recomputing::apply(model.loss(i)) : model.loss(i));
+        engine.step();
+      }
+    });
+    return count_of(testing::internal::GetCapturedStderr(), "keeps whole gradients until they are reduced: 5.2 KiB");
+  };
+  EXPECT_EQ(train(true, R"("stage": 2)"), 1) << "once";
+  EXPECT_EQ(train(false, R"("stage": 2)"), 0);
+  EXPECT_EQ(train(true, R"("stage": 2, "overlap_comm": true)"), 0);
+  EXPECT_EQ(train(true, R"("stage": 1)"), 0) << "which keeps them anyway";
 }
 
 TEST(EngineByHand, OverlapThatCannotBeIsSaid) {

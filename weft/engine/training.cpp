@@ -373,6 +373,7 @@ void Training::backward(const at::Tensor& loss) {
   const Span span({.name = "backward", .category = SpanCategory::kBackward});
   ++num_unstepped_;
   const bool at_once = goes_at_once(loss);
+  tell_of_waiting(at_once);
   run_backward(loss, at_once);
   is_step_due_ = config_.managed_gradient_accumulation && num_no_sync_ == 0;
   holds_ = !reduces() || (is_learning() && !at_once);

@@ -155,6 +155,8 @@ class Training {
   bool learns_in_step() const { return stage() >= 2 && !residents_ && !plan_->options.compress; }
   void reduce_held();
   void tell_of_accumulation() const;
+  void tell_of_waiting(bool at_once);
+  void tell_of_whole_gradients(std::string_view what, std::string_view fix, bool& has_told) const;
   at::Tensor own_part(const at::Tensor& bucket) const;
   at::Tensor own_parameters(int bucket) const;
   // Parameters that are whole only while they are used.
@@ -270,7 +272,7 @@ class Training {
   bool has_reduced_ = false;   // gradients of the step under way
   bool holds_ = false;         // gradients of this rank alone, which are still to be reduced
   int num_no_sync_ = 0;
-  bool has_told_no_sync_ = false;
+  bool has_told_no_sync_ = false, has_told_waiting_ = false;
   int64_t global_steps_ = 0, micro_steps_ = 0;
   int64_t in_step_ = 0;           // micro-steps of the step under way
   ReduceTotals replaced_;         // of reducers and gatherings before a new layout

@@ -41,15 +41,26 @@ void Training::reduce_held() {
 
 void Training::hold_back(int change) {
   num_no_sync_ += change;
-  if (stage() < 2 || change < 0 || has_told_no_sync_) return;
-  has_told_no_sync_ = true;
+  if (change > 0) tell_of_whole_gradients("no_sync()", "", has_told_no_sync_);
+}
+
+// A graph that may bring a gradient twice, as one with recomputation, is waited for to its end; not only while something is learnt.
+void Training::tell_of_waiting(bool at_once) {
+  if (at_once || !reduces() || is_learning() || world_.size == 1) return;
+  tell_of_whole_gradients("a backward with functions of your own", "; \"overlap_comm\": true sends them as they come",
+                          has_told_waiting_);
+}
+
+void Training::tell_of_whole_gradients(std::string_view what, std::string_view fix, bool& has_told) const {
+  if (stage() < 2 || has_told) return;
+  has_told = true;
   if (world_.rank != 0) return;
   int64_t bytes = 0;
   for (const plan::Bucket& bucket : plan_->layout.gradient_buckets())
     bytes += bucket.used_elements() * plan::bytes_of(gradient_dtype(plan_->options, bucket));
-  log_info("no_sync() in stage ", stage(),
+  log_info(what, " in stage ", stage(),
            " keeps whole gradients until they are reduced: ", format_bytes(static_cast<uint64_t>(bytes)),
-           " more a rank");
+           " more a rank", fix);
 }
 
 // What it costs that nobody counts micro-steps.
