@@ -4,6 +4,7 @@
 #include <ATen/ops/mm.h>
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
+#include <torch/optim/sgd.h>
 
 #include <array>
 #include <set>
@@ -11,6 +12,7 @@
 #include "tests/support/ranks.h"
 #include "weft/engine/counted_memory_test_impl.h"
 #include "weft/engine/engine_test_impl.h"
+#include "weft/engine/torch_optimizer.h"
 #include "weft/plan/ledger.h"
 
 namespace weft {
@@ -114,6 +116,26 @@ TEST(EngineMemory, NothingIsAllocatedAfterTheFirstSteps) {
           });
         }
       }
+    }
+  }
+}
+
+TEST(EngineMemory, NothingIsAllocatedForAnOptimizerOfYourOwn) {
+  const CountedMemory counted;
+  for (const char* more : {"", R"(, "bf16": {"enabled": true})"}) {
+    for (const int stage : {1, 2, 3}) {
+      test::run_ranks_as_threads(2, [&, run = fresh_run()](test::RankContext& ctx) {
+        Tally& tally = begin_tally();
+        const Tower tower(4);
+        auto config = settings(2, 1, cat(zero_of(stage), more, R"(, "zero_allow_untested_optimizer": true)"));
+        config.optimizer = {};
+        Engine engine(tower.tensors(), std::move(config), world(run, ctx.rank(), 2),
+                      {.optimizer = torch_optimizer<torch::optim::SGD>(torch::optim::SGDOptions(0.01).momentum(0.9))});
+        for (int i = 0; i < 3; ++i) one_step(engine, tower, tally, 1);
+        const Counts first = one_step(engine, tower, tally, 1);
+        EXPECT_EQ(first.in_step, 0) << "stage " << stage << more;
+        for (int i = 0; i < 3; ++i) EXPECT_EQ(one_step(engine, tower, tally, 1), first) << "stage " << stage << more;
+      });
     }
   }
 }

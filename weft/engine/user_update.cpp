@@ -1,5 +1,6 @@
 #include "weft/engine/user_update.h"
 
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
@@ -69,12 +70,23 @@ void UserUpdate::use(std::vector<std::vector<UserTarget>> targets, std::vector<G
   }
 }
 
+namespace {
+
+// An optimizer may look at all gradients at a time, so all are there in fp32; in the same memory in every step.
+at::Tensor in_fp32(UserTarget& target) {
+  if (target.grad.scalar_type() == at::kFloat) return target.grad;
+  if (!target.wide.defined()) target.wide = at::empty_like(target.grad, at::kFloat);
+  return target.wide.copy_(target.grad);
+}
+
+}  // namespace
+
 void UserUpdate::step(double grad_scale) {
   const at::NoGradGuard no_grad;
   if (!saved_.empty()) load_now();
   for (auto& group : targets_) {
     for (UserTarget& target : group) {
-      at::Tensor grad = target.grad.to(at::kFloat);
+      at::Tensor grad = in_fp32(target);
       if (grad_scale != 1) grad.mul_(grad_scale);
       target.param.mutable_grad() = grad;
     }

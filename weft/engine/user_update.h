@@ -22,7 +22,8 @@ namespace weft::engine {
 // What an update reads and writes.
 struct UserTarget {
   at::Tensor param, grad;
-  at::Tensor copy;  // of the new parameters in the model's type; undefined: none
+  at::Tensor copy;       // of the new parameters in the model's type; undefined: none
+  at::Tensor wide = {};  // the gradient in fp32, where it is kept in another type; made with the first update
 };
 
 // The config as the engine goes by it then. Refuses what cannot be had together.
