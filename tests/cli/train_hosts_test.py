@@ -1,4 +1,5 @@
-"""`weft train` on two hosts of two ranks, with a copy of stage 3's parameters in each host and without: the same bits, fewer bytes on the wire."""
+"""`weft train` on two hosts: what the cable carries in stages 1 and 2; and with a copy of stage 3's parameters in each host and without, the same bits,
+fewer bytes on the wire."""
 
 from __future__ import annotations
 
@@ -73,21 +74,31 @@ def lab(monkeypatch):
     subprocess.run([NETLAB, "down"], check=True, capture_output=True, timeout=DEADLINE_S)
 
 
-def test_parameters_cross_the_wire_once_a_step(build_dir, tmp_path, lab):
-    hosts = [str(build_dir / "bin" / "weft"), "run", "--ssh", f"{NETLAB} ssh", "--hosts", "host0:2,host1:2", "--"]
+def of_a_step(build_dir: pathlib.Path, folder: pathlib.Path, per_host: int, zero: dict) -> tuple[dict, float, float]:
+    """What a rank counts, and what its host's cable carried; without what a run begins and ends with."""
+    hosts = [str(build_dir / "bin" / "weft"), "run", "--ssh", f"{NETLAB} ssh", "--hosts", f"host0:{per_host},host1:{per_host}", "--"]
 
-    def run(zero: dict, steps: int) -> tuple[dict, int]:
+    def run(steps: int) -> tuple[dict, int]:
         before = sent_by("host1")
-        out = finished([*hosts, *words(build_dir, tmp_path, config(zero), steps)], tmp_path)
+        out = finished([*hosts, *words(build_dir, folder, config(zero), steps)], folder)
         return out, sent_by("host1") - before
 
-    def of_a_step(zero: dict) -> tuple[dict, float, float]:
-        """What the ranks count, and what the host's cable carried; without what a run begins and ends with."""
-        (short, few), (long, many) = run(zero, 2), run(zero, 10)
-        return long, (long["bytes_sent"] - short["bytes_sent"]) / 8, (many - few) / 8
+    (short, few), (long, many) = run(2), run(10)
+    return long, (long["bytes_sent"] - short["bytes_sent"]) / 8, (many - few) / 8
 
-    out, counted, carried = of_a_step(TIGHT)
-    copied, copied_counted, copied_carried = of_a_step(TIGHT | {"zero_hpz_partition_size": 2})
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_the_cable_carries_half_of_the_gradients_and_half_of_the_parameters(build_dir, tmp_path, lab, stage):
+    out, counted, carried = of_a_step(build_dir, tmp_path, 1, {"stage": stage, "reduce_bucket_size": 100_000, "overlap_comm": True})
+    bytes_of_all = 4 * out["params"]
+    assert out["stage"] == stage
+    assert counted == pytest.approx(bytes_of_all, rel=0.01)
+    assert carried == pytest.approx(bytes_of_all, rel=0.05)
+
+
+def test_parameters_cross_the_wire_once_a_step(build_dir, tmp_path, lab):
+    out, counted, carried = of_a_step(build_dir, tmp_path, 2, TIGHT)
+    copied, copied_counted, copied_carried = of_a_step(build_dir, tmp_path, 2, TIGHT | {"zero_hpz_partition_size": 2})
     assert copied["loss_bits"] == out["loss_bits"]
     bytes_of_all = 4 * out["params"]
     # Half of the gradients leave a host, and half of what is gathered: of that a rank counts three quarters, and with a copy in the host
