@@ -24,10 +24,17 @@ constexpr int64_t kLeastWork = 1 << 17;
 // where their choices do.
 bool is_watched_inside() { return num_alive.load(std::memory_order_relaxed) == 0 && at::isRecordFunctionEnabled(); }
 
+// Of its dimensions; a product hands them on. Older torches have such names, 2.13 has none.
+template <typename AnyTensor>
+bool has_names(const AnyTensor& tensor) {
+  if constexpr (requires { tensor.has_names(); }) return tensor.has_names();
+  return false;
+}
+
 // A matrix whose rows or columns lie side by side, in memory of its own kind.
 bool is_plain(const at::Tensor& tensor) {
   if (tensor.dim() != 2 || tensor.scalar_type() != at::kFloat || tensor.layout() != at::kStrided) return false;
-  if (!tensor.device().is_cpu() || tensor.is_neg()) return false;
+  if (!tensor.device().is_cpu() || tensor.is_neg() || has_names(tensor)) return false;
   const int64_t rows = tensor.size(0), columns = tensor.size(1);
   const int64_t down = tensor.stride(0), across = tensor.stride(1);
   return rows > 1 && columns > 1 && ((across == 1 && down >= columns) || (down == 1 && across >= rows));
