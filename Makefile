@@ -1,6 +1,6 @@
 # make            set up what is missing, build into build/release
 # make demo       the same, then train a small GPT on two ranks for a minute and leave a report
-# make test       the same set-up, then every test: ctest and pytest
+# make test       the same set-up and a browser for the pages, then every test: ctest and pytest
 # make sanitize   the torch-free rooms under ASan+UBSan and under TSan
 # make lint       clang-format, clang-tidy, layers, test registration, made files; TIDY_MINUTES=10 limits clang-tidy
 # make fuzz       made-up inputs for everything that reads users' files, 20 s each
@@ -28,8 +28,9 @@ build: setup
 demo: build
 	@$(BUILD)/bin/weft train -n 2 --name demo
 
-test: build
-	@$(IN_SETUP) tools/test $(PRESET)
+test:
+	@tools/setup --test
+	@$(IN_SETUP) tools/build $(PRESET) $(JOBS) && tools/test $(PRESET)
 
 sanitize: setup
 	@$(IN_SETUP) for preset in asan tsan; do tools/build $$preset $(JOBS) && ctest --preset $$preset || exit 1; done

@@ -33,8 +33,12 @@ def stand_in(place: Path, name: str, body: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-def setup(place: Path, **env: str) -> Outcome:
-    return run("env", "-i", f"PATH={place}/bin", *(f"{k}={v}" for k, v in env.items()), place / "tools/setup")
+def setup(place: Path, *flags: str, **env: str) -> Outcome:
+    return run("env", "-i", f"PATH={place}/bin", *(f"{k}={v}" for k, v in env.items()), place / "tools/setup", *flags)
+
+
+def without_browser(place: Path) -> None:
+    stand_in(place, "dpkg-query", 'case "$*" in *chromium*) exit 1 ;; *) printf installed ;; esac')
 
 
 def test_root_installs_exactly_what_is_missing_and_says_so(place):
@@ -47,6 +51,30 @@ def test_root_installs_exactly_what_is_missing_and_says_so(place):
 def test_nothing_is_installed_when_all_is_there(place):
     stand_in(place, "dpkg-query", "printf installed")
     setup(place)
+    assert not (place / "apt.calls").exists()
+
+
+def test_a_browser_is_installed_for_the_tests_alone(place):
+    without_browser(place)
+    setup(place)
+    assert not (place / "apt.calls").exists()
+    setup(place, "--test")
+    assert "apt-get install -y --no-install-recommends chromium" in (place / "apt.calls").read_text()
+
+
+def test_no_root_for_a_browser_is_no_reason_to_stop(place):
+    without_browser(place)
+    stand_in(place, "id", "echo 1000")
+    stand_in(place, "sudo", "exit 1")
+    outcome = setup(place, "--test")
+    assert "setup: no root to install chromium: without a browser the tests of the pages are skipped" in outcome.lines
+    assert any("making .venv" in line for line in outcome.lines), "it went on"
+
+
+def test_a_tree_with_libraries_of_its_own_asks_for_no_browser(place):
+    without_browser(place)
+    (place / "include").mkdir()
+    setup(place, "--test", WEFT_DEPS=str(place))
     assert not (place / "apt.calls").exists()
 
 
@@ -104,4 +132,4 @@ def test_a_libtorch_that_is_none_is_refused(place):
 def has_everything() -> bool:
     import importlib.util
 
-    return all(importlib.util.find_spec(name) for name in ("torch", "pytest", "safetensors", "numpy", "prometheus_client"))
+    return all(importlib.util.find_spec(name) for name in ("torch", "pytest", "safetensors", "numpy", "prometheus_client", "tensorboard"))
