@@ -1,10 +1,9 @@
 // optimizer.params and scheduler.params: what the constructors would say, before they are called.
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "weft/base/text.h"
-#include "weft/config/lower.h"
+#include "weft/config/optimizer_names.h"
 #include "weft/config/reading_impl.h"
 
 namespace weft::config {
@@ -113,12 +112,6 @@ bool knows_type(std::string_view of, const std::string& type) {
          is_one_of(kOneBitOptimizers, name);
 }
 
-// DeepSpeed's classes and what its configs call them. weft knows them by both names.
-constexpr std::pair<std::string_view, std::string_view> kClassNames[] = {
-    {"fusedadam", "AdamW"},    {"cpuadam", "AdamW"},  {"deepspeedcpuadam", "AdamW"},
-    {"cpuadagrad", "Adagrad"}, {"fusedlamb", "Lamb"}, {"deepspeedcpuadagrad", "Adagrad"},
-    {"fusedlion", "Lion"},     {"cpulion", "Lion"},   {"deepspeedcpulion", "Lion"}};
-
 bool has_l2_decay(Reading& reading) {
   const Value& params = reading.value("optimizer.params");
   const Value* const mode = params.is_object() ? params.find("adam_w_mode") : nullptr;
@@ -127,9 +120,9 @@ bool has_l2_decay(Reading& reading) {
 
 // True: it is the name of a class, and was reported.
 bool report_class_name(Reading& reading, const std::string& type) {
-  const auto found = std::ranges::find(kClassNames, lower(type), &std::pair<std::string_view, std::string_view>::first);
-  if (found == std::end(kClassNames)) return false;
-  const std::string_view name = found->second == "AdamW" && has_l2_decay(reading) ? "Adam" : found->second;
+  const std::string_view of_class = type_of_class(type);
+  if (of_class.empty()) return false;
+  const std::string_view name = of_class == "AdamW" && has_l2_decay(reading) ? "Adam" : of_class;
   const std::string_view path = "optimizer.type";
   Problem& problem =
       report(reading, "arguments/class-name", path, reading.span_of(path),

@@ -2,7 +2,7 @@
 #include <functional>
 
 #include "weft/base/text.h"
-#include "weft/config/lower.h"
+#include "weft/config/optimizer_names.h"
 #include "weft/config/reading_impl.h"
 
 namespace weft::config {
@@ -123,7 +123,7 @@ bool holds(const Reading& reading, const Conflict& conflict) {
   const Resolved& r = reading.resolved;
   if (conflict.holds != nullptr) return conflict.holds(r, reading);
   if (conflict.rule == "conflicts/lamb-static-scale") {
-    return r.fp16.enabled && r.fp16.loss_scale > 0 && lower(r.optimizer.type.value_or("")) == "lamb";
+    return r.fp16.enabled && r.fp16.loss_scale > 0 && optimizer_kind(r.optimizer.type.value_or("")) == "lamb";
   }
   return reading.value(conflict.path).boolean &&
          !(r.activation_checkpointing.partition_activations && r.activation_checkpointing.number_checkpoints);

@@ -179,8 +179,10 @@ TEST(Bf16Masters, AreRefusedWhereTheyCannotBe) {
     return "nothing was refused";
   };
   auto config = narrow(1, 1, false, kZero[1]);
-  config.optimizer.type = "Lamb";
-  EXPECT_EQ(refusal(config), "Lamb keeps master weights in fp32");
+  for (const char* const type : {"Lamb", "lamb", "FusedLamb"}) {
+    config.optimizer.type = type;
+    EXPECT_EQ(refusal(config), "Lamb keeps master weights in fp32") << type;
+  }
   config = narrow(1, 1, true, kZero[1]);
   config.bf16.bf16_master_weights_and_grads = false;
   EXPECT_EQ(refusal(config), "moments are kept in bf16 only where master weights are");

@@ -10,7 +10,7 @@
 #include "weft/base/hash.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
-#include "weft/config/lower.h"
+#include "weft/config/optimizer_names.h"
 #include "weft/optim/optimizer.h"
 
 namespace weft::engine {
@@ -115,7 +115,7 @@ void check_masters(const config::Resolved& config) {
     refuse("moments are kept in bf16 only where master weights are", "\"bf16_optimizer_states\": true",
            "set \"bf16\": {\"enabled\": true, \"bf16_master_weights_and_grads\": true}, or leave it out");
   }
-  if (has_bf16_masters(config) && config::lower(config.optimizer.type.value_or("")) == "lamb") {
+  if (has_bf16_masters(config) && config::optimizer_kind(config.optimizer.type.value_or("")) == "lamb") {
     refuse("Lamb keeps master weights in fp32", "\"bf16_master_weights_and_grads\": true",
            "leave \"bf16_master_weights_and_grads\" out, or use AdamW");
   }

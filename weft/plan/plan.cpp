@@ -1,12 +1,12 @@
 #include "weft/plan/plan.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string>
 #include <utility>
 
 #include "weft/base/check.h"
 #include "weft/base/text.h"
+#include "weft/config/optimizer_names.h"
 
 namespace weft::plan {
 namespace {
@@ -41,14 +41,9 @@ std::optional<Dtype> dtype_of(const std::optional<config::Dtype>& dtype) {
   return dtype ? std::optional(dtype_of(*dtype)) : std::nullopt;
 }
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 // Moments an optimizer keeps for each element. One that is not known counts as Adam: most keep two.
 int64_t num_moments(const config::Optimizer& optimizer) {
-  const std::string type = lower(optimizer.type.value_or("adam"));
+  const std::string type = config::optimizer_kind(optimizer.type.value_or("adam"));
   if (type == "adagrad" || type == "lion" || type == "muon") return 1;
   if (type != "sgd") return 2;
   const config::Value* momentum = optimizer.params ? optimizer.params->find("momentum") : nullptr;

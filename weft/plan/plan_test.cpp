@@ -77,8 +77,14 @@ TEST(Plan, WithoutOverlapThereIsNoSmallFirstBucket) {
 
 TEST(Plan, KnowsWhatOptimizersKeep) {
   const std::tuple<std::optional<std::string>, bool, int64_t> cases[] = {
-      {std::nullopt, false, 8}, {"AdamW", false, 8}, {"adam", true, 4},   {"Lamb", false, 8}, {"Adagrad", false, 4},
-      {"LION", false, 4},       {"Muon", false, 4},  {"RAdam", false, 8}, {"SGD", false, 0}};
+      {std::nullopt, false, 8}, {"AdamW", false, 8},
+      {"adam", true, 4},        {"Lamb", false, 8},
+      {"Adagrad", false, 4},    {"LION", false, 4},
+      {"Muon", false, 4},       {"RAdam", false, 8},
+      {"SGD", false, 0},        {"FusedAdam", false, 8},
+      {"FusedLamb", false, 8},  {"FusedLion", false, 4},
+      {"CPULion", false, 4},    {"DeepSpeedCPULion", true, 2},
+      {"CPUAdagrad", false, 4}, {"DeepSpeedCPUAdagrad", false, 4}};
   for (const auto& [type, half_states, bytes] : cases) {
     config::Resolved config = small_config();
     config.optimizer.type = type;

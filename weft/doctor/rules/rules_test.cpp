@@ -192,6 +192,9 @@ std::vector<Case> conflict_cases() {
       {"conflicts/lamb-static-scale",
        with("\"fp16\": {\"enabled\": true, \"loss_scale\": 128}, \"optimizer\": {\"type\": \"Lamb\"}"),
        with("\"fp16\": {\"enabled\": true}, \"optimizer\": {\"type\": \"Lamb\"}")},
+      {"conflicts/lamb-static-scale",
+       with("\"fp16\": {\"enabled\": true, \"loss_scale\": 128}, \"optimizer\": {\"type\": \"FusedLamb\"}"),
+       with("\"fp16\": {\"enabled\": true}, \"optimizer\": {\"type\": \"FusedLamb\"}")},
   };
 }
 
