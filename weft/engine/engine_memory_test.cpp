@@ -120,6 +120,22 @@ TEST(EngineMemory, NothingIsAllocatedAfterTheFirstSteps) {
   }
 }
 
+// Its sums over ranks are of every parameter: of so many that they are no longer small.
+TEST(EngineMemory, NothingIsAllocatedForLamb) {
+  const CountedMemory counted;
+  for (const int stage : {1, 2}) {
+    test::run_ranks_as_threads(2, [&, run = fresh_run()](test::RankContext& ctx) {
+      Tally& tally = begin_tally();
+      const Tower tower(32);
+      auto config = settings(2, 1, zero_of(stage));
+      config.optimizer.type = "Lamb";
+      Engine engine(tower.tensors(), std::move(config), world(run, ctx.rank(), 2));
+      for (int i = 0; i < 3; ++i) one_step(engine, tower, tally, 1);
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(one_step(engine, tower, tally, 1).in_step, 0) << "stage " << stage;
+    });
+  }
+}
+
 TEST(EngineMemory, NothingIsAllocatedForAnOptimizerOfYourOwn) {
   const CountedMemory counted;
   for (const char* more : {"", R"(, "bf16": {"enabled": true})"}) {

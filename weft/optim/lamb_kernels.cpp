@@ -3,7 +3,7 @@
 // less than the memory.
 //
 // Sums are exact (add_squares), so a trust ratio does not depend on where slices, ranks or threads cut a parameter.
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <array>
@@ -17,13 +17,12 @@
 namespace weft::optim {
 namespace {
 
-struct Sums {
-  ExactSum parameters, directions;
-  void add(const Sums& other) {
-    parameters.add(other.parameters);
-    directions.add(other.directions);
-  }
-};
+using Sums = LambSums::OfParameter;
+
+void add_to(Sums& sums, const Sums& more) {
+  sums.parameters.add(more.parameters);
+  sums.directions.add(more.directions);
+}
 
 template <typename Body>
 void for_pieces(std::span<SliceState> slices, double grad_scale, const Body& body) {
@@ -55,7 +54,7 @@ Sums first_pass_in_threads(const LambFactors& factors, const Slice& slice) {
   for_blocks(slice.count, kThreadBlock, [&](size_t first, size_t size) {
     const Sums part = first_pass(factors, slice.part(first, size));
     const std::scoped_lock lock(mutex);
-    total.add(part);
+    add_to(total, part);
   });
   return total;
 }
@@ -77,13 +76,14 @@ const double* take(ExactSum& sum, const double* from) {
   return from;
 }
 
-void add_over_ranks(std::vector<Sums>& sums, const AddOverRanks& add) {
-  const at::Tensor sent = at::zeros({static_cast<int64_t>(sums.size() * 2 * kNumSent)}, at::kDouble);
-  auto* into = sent.mutable_data_ptr<double>();
-  for (Sums& each : sums) into = put(each.directions, put(each.parameters, into));
-  add(sent);
-  const auto* from = sent.const_data_ptr<double>();
-  for (Sums& each : sums) from = take(each.directions, take(each.parameters, from));
+void add_over_ranks(LambSums& sums, const AddOverRanks& add) {
+  const auto count = static_cast<int64_t>(sums.by_parameter.size() * 2 * kNumSent);
+  if (!sums.sent.defined() || sums.sent.numel() != count) sums.sent = at::empty({count}, at::kDouble);
+  auto* into = sums.sent.mutable_data_ptr<double>();
+  for (Sums& each : sums.by_parameter) into = put(each.directions, put(each.parameters, into));
+  add(sums.sent);
+  const auto* from = sums.sent.const_data_ptr<double>();
+  for (Sums& each : sums.by_parameter) from = take(each.directions, take(each.parameters, from));
 }
 
 }  // namespace
@@ -91,11 +91,14 @@ void add_over_ranks(std::vector<Sums>& sums, const AddOverRanks& add) {
 void lamb_with_kernels(const LambSettings& settings, std::span<SliceState> slices, double grad_scale, int64_t step,
                        const WholeParameters& whole) {
   const LambFactors factors = lamb_factors(settings);
-  std::vector<Sums> sums(static_cast<size_t>(whole.count));
+  LambSums of_this_step;
+  LambSums& kept = whole.sums != nullptr ? *whole.sums : of_this_step;
+  std::vector<Sums>& sums = kept.by_parameter;
+  sums.assign(static_cast<size_t>(whole.count), {});
   for_pieces(slices, grad_scale, [&](const Slice& slice, size_t parameter, const SliceState&) {
-    sums[parameter].add(first_pass_in_threads(factors, slice));
+    add_to(sums[parameter], first_pass_in_threads(factors, slice));
   });
-  if (whole.add) add_over_ranks(sums, whole.add);
+  if (whole.add) add_over_ranks(kept, whole.add);
   for_pieces(slices, grad_scale, [&](const Slice& slice, size_t parameter, const SliceState& state) {
     const auto& [parameters, directions] = sums[parameter];
     const double ratio = lamb_trust_ratio(settings, parameters.value(), directions.value());

@@ -160,7 +160,7 @@ void Optimizer::step(double grad_scale) {
   begin_step();
   const at::NoGradGuard no_grad;
   for (Group& group : groups_) {
-    const WholeParameters whole = {group.num_parameters, add_};
+    const WholeParameters whole = {group.num_parameters, add_, &group.sums};
     if (!group.on_cpu.empty()) step_with_kernels(group.settings, group.on_cpu, grad_scale, num_steps(), whole);
     step_with_torch(group.settings, group.elsewhere, {.value = grad_scale}, num_steps(), whole);
   }

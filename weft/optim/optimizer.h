@@ -67,6 +67,15 @@ struct SliceState {
 
 using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
 
+// Lamb's sums between its two passes, kept so that a step allocates nothing.
+struct LambSums {
+  struct OfParameter {
+    ExactSum parameters, directions;
+  };
+  std::vector<OfParameter> by_parameter = {};
+  at::Tensor sent = {};  // to the other ranks
+};
+
 class Optimizer {
  public:
   // `add`: for Lamb, where ranks share parameters; none: this one has all of them.
@@ -111,6 +120,7 @@ class Optimizer {
     UpdateSettings settings;
     double base_lr;
     int64_t num_parameters;
+    LambSums sums = {};
     std::vector<SliceState> on_cpu, elsewhere;
     std::vector<std::pair<bool, size_t>> order;  // slice i is in on_cpu (true) or elsewhere, at that place
   };

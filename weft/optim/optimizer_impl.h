@@ -13,6 +13,7 @@ namespace weft::optim {
 struct WholeParameters {
   int64_t count = 0;
   AddOverRanks add = {};
+  LambSums* sums = nullptr;  // kept from step to step; null: of this step alone
 };
 
 // Everywhere here `step` is the optimizer's, which counts from 1: a slice that joined later has its own.
