@@ -43,10 +43,11 @@ class Work {
   std::shared_ptr<WorkState> state_;
 };
 
-// When it was done, for one that was waited for; now, where nobody noted it.
+// When it was done, as a span asks for its end (monitor/span.h): 0 not yet, negative never, since it failed or nothing was to do.
 inline int64_t end_of(const Work& work) {
+  if (!work.done()) return 0;
   const int64_t finished_ns = work.finished_ns();
-  return finished_ns > 0 ? finished_ns : now_ns();
+  return finished_ns > 0 ? finished_ns : -1;
 }
 
 }  // namespace weft::comm

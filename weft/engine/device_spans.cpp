@@ -2,6 +2,7 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 
@@ -61,7 +62,13 @@ int64_t DeviceSpans::mark() noexcept {
 void DeviceSpans::record(const SpanEvent& event, int64_t from_mark, int64_t to_mark) noexcept {
   if (!is_own(from_mark)) return drop(to_mark);
   const std::lock_guard lock(mutex_);
-  waiting_.push_back({event, event_of(from_mark), to_mark < 0 ? std::nullopt : std::optional(event_of(to_mark))});
+  waiting_.push_back({event, event_of(from_mark), event_of(to_mark), nullptr});
+}
+
+void DeviceSpans::record(const SpanEvent& event, int64_t from_mark, SpanEnd end) noexcept {
+  if (!is_own(from_mark)) return;
+  const std::lock_guard lock(mutex_);
+  waiting_.push_back({event, event_of(from_mark), std::nullopt, std::move(end)});
 }
 
 void DeviceSpans::drop(int64_t mark) noexcept {
@@ -84,16 +91,25 @@ void DeviceSpans::resolve() noexcept {
   }
 }
 
-// In the order they ended, so that what lies inside a step is there before the step.
+int64_t DeviceSpans::end_ns(const Waiting& one) const {
+  if (!events_[one.from].query()) return 0;
+  if (!one.to) return one.end();
+  return events_[*one.to].query() ? host_ns(events_[*one.to]) : 0;
+}
+
+// In the order they ended, so that what lies inside a step is there before the step. A collective at the front holds up nothing: who
+// waited for it made the stream wait too.
 void DeviceSpans::resolve_done() {
-  while (!waiting_.empty() && events_[waiting_.front().last()].query()) {
-    Waiting one = waiting_.front();
+  while (!waiting_.empty()) {
+    const int64_t ended_ns = end_ns(waiting_.front());
+    if (ended_ns == 0) return;
+    Waiting one = std::move(waiting_.front());
     waiting_.pop_front();
     one.event.start_ns = host_ns(events_[one.from]);
-    if (one.to) one.event.end_ns = host_ns(events_[*one.to]);
+    one.event.end_ns = std::max(ended_ns, one.event.start_ns);  // the host's glance may be that much early by its clock
     free_.push_back(one.from);
     if (one.to) free_.push_back(*one.to);
-    record_span(one.event);
+    if (ended_ns > 0) record_span(one.event);
   }
 }
 

@@ -31,6 +31,7 @@ class DeviceSpans final : public SpanTimer {
 
   int64_t mark() noexcept override;
   void record(const SpanEvent& event, int64_t from_mark, int64_t to_mark) noexcept override;
+  void record(const SpanEvent& event, int64_t from_mark, SpanEnd end) noexcept override;
   void drop(int64_t mark) noexcept override;
   void resolve() noexcept;
 
@@ -38,9 +39,11 @@ class DeviceSpans final : public SpanTimer {
   struct Waiting {
     SpanEvent event;
     size_t from;
-    std::optional<size_t> to;  // none: the event's end is known
-    size_t last() const { return to.value_or(from); }
+    std::optional<size_t> to;
+    SpanEnd end;  // where there is no `to`
   };
+  // As a SpanEnd does.
+  int64_t end_ns(const Waiting& one) const;
   void compare_clocks();
   void resolve_done();
   int64_t host_ns(const c10::Event& event) const;

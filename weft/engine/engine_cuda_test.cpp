@@ -264,6 +264,29 @@ TEST_F(EngineOnCuda, SpansAreTimedOnTheDevice) {
   EXPECT_GT(static_cast<double>(backward.end_ns - began_ns) * 1e-9, 2 * asked_s);
 }
 
+// Waiting for a collective only orders streams: the host learns later when it was done, and its span ends then.
+TEST_F(EngineOnCuda, ACollectivesSpanEndsWhenItLanded) {
+  engine::DeviceSpans spans(c10::Device(at::kCUDA, 0));
+  set_spans_on(true);
+  SpanBatch batch;
+  drain_spans(batch);
+  OpenSpan lost = begin_span({.name = "reduce", .category = SpanCategory::kReduce});
+  OpenSpan reduce = begin_span({.name = "gather", .category = SpanCategory::kGather});
+  int64_t landed_ns = 0;
+  lost.end_when([] { return -1; });
+  reduce.end_when([&] { return landed_ns; });
+  set_spans_on(false);
+  cuda().getStream(c10::Device(at::kCUDA, 0)).synchronize();
+  spans.resolve();
+  drain_spans(batch);
+  EXPECT_TRUE(batch.events.empty()) << "one is under way, the other never comes";
+  landed_ns = now_ns() + 1'000'000;
+  spans.resolve();
+  drain_spans(batch);
+  ASSERT_EQ(batch.events.size(), 1U);
+  EXPECT_EQ(batch.events[0].end_ns, landed_ns);
+}
+
 // A step's span, its phases inside it, all on the device's clock.
 TEST_F(EngineOnCuda, AStepHasItsPhasesInside) {
   DeviceModel model(at::kCUDA);

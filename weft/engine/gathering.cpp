@@ -88,7 +88,7 @@ void Gathering::wait_for(int bucket) {
     flight.work.wait();
     totals_.exposed_s += watch.elapsed_s();
   }
-  flight.span.end_at(end_of(flight.work));
+  flight.span.end_when([work = flight.work] { return end_of(work); });
   flight.work = {};
 }
 

@@ -276,7 +276,7 @@ void Reducer::finish(int bucket) {
   if (!flight.under_way) return;
   flight.under_way = false;
   if (group_.world() > 1) flight.work.wait();
-  flight.span.end_at(end_of(flight.work));
+  flight.span.end_when([work = flight.work] { return end_of(work); });
   flight.work = {};
   if (std::exchange(flight.direct, false)) {
     has_sum_[static_cast<size_t>(bucket)] = true;

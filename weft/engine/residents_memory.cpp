@@ -171,7 +171,7 @@ void Residents::finish(int number) {
     }
     totals_.exposed_s += watch.elapsed_s();
   }
-  it.span.end_at(end_of(it.work));
+  it.span.end_when([work = it.work] { return end_of(work); });
   it.work = {};
   it.tag = {};
   it.under_way = false;

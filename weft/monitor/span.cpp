@@ -161,10 +161,10 @@ void OpenSpan::end_elsewhere() noexcept {
   timer->drop(from);
 }
 
-void OpenSpan::end_here() noexcept {
+void OpenSpan::end_later(SpanEnd end) noexcept {
   SpanTimer* const timer = detail::span_timer.load(std::memory_order_acquire);
   const int64_t from = std::exchange(mark_, -1);
-  if (timer != nullptr) timer->record(*event_, from, /*to_mark=*/-1);
+  if (timer != nullptr) timer->record(*event_, from, std::move(end));
 }
 
 void OpenSpan::drop_mark() noexcept {

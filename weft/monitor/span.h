@@ -24,6 +24,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -99,15 +100,18 @@ void set_spans_on(bool on);
 // For times measured elsewhere, such as on a device. Recorded whether spans are on or off: ask spans_on() first.
 void record_span(const SpanEvent& event) noexcept;
 
+// When something was over, by now_ns(); 0: not yet; negative: it never will be. Asked until it knows; must not throw.
+using SpanEnd = std::function<int64_t()>;
+
 // Times of work that was asked for and is done elsewhere. Threads: any, at the same time.
 class SpanTimer {
  public:
   virtual ~SpanTimer() = default;
   // The end of the work that the calling thread has asked for so far; negative: cannot be had.
   virtual int64_t mark() noexcept = 0;
-  // Calls record_span() with their times, once both are known. Takes the marks back, as drop() does one. Without a second mark (-1) the
-  // event's own end is right.
+  // Calls record_span() with their times, once both are known. Takes the marks back, as drop() does one.
   virtual void record(const SpanEvent& event, int64_t from_mark, int64_t to_mark) noexcept = 0;
+  virtual void record(const SpanEvent& event, int64_t from_mark, SpanEnd end) noexcept = 0;
   virtual void drop(int64_t mark) noexcept = 0;
 };
 // One at a time, null for none. Requires: no span is open when one goes.
@@ -141,11 +145,11 @@ class OpenSpan {
     mark_ < 0 ? record_span(*event_) : end_elsewhere();
     event_.reset();
   }
-  // It was over then, by now_ns(), wherever it began.
-  void end_at(int64_t end_ns) noexcept {
+  // It is over when that says so, wherever it began. With a timer that may be later than now; without one it was waited for, and is over
+  // now where nobody noted when.
+  void end_when(SpanEnd end) noexcept {
     if (!event_) return;
-    event_->end_ns = end_ns;
-    mark_ < 0 ? record_span(*event_) : end_here();
+    mark_ < 0 ? end_noted(end()) : end_later(std::move(end));
     event_.reset();
   }
 
@@ -153,7 +157,11 @@ class OpenSpan {
   friend OpenSpan begin_span(const SpanEvent& what);
   void begin_elsewhere() noexcept;
   void end_elsewhere() noexcept;
-  void end_here() noexcept;
+  void end_later(SpanEnd end) noexcept;
+  void end_noted(int64_t end_ns) noexcept {
+    event_->end_ns = end_ns > 0 ? end_ns : now_ns();
+    record_span(*event_);
+  }
   void forget() noexcept {
     if (mark_ >= 0) drop_mark();
   }
