@@ -154,7 +154,8 @@ class Engine {
 
   // What losses are multiplied by before backward; 1 unless "fp16" is enabled, or "torch_autocast" in fp16.
   double loss_scale() const;
-  // Until every parameter is whole. Operators wait for those they read by themselves; only whoever looks at memory needs this.
+  // Until every parameter is whole. Operators wait for those they read by themselves; only whoever looks at memory needs
+  // this, as data_ptr() and torch::save() do.
   void wait_for_parameters();
 
   int64_t global_steps() const;   // updates, skipped ones included

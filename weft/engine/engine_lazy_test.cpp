@@ -6,6 +6,8 @@
 #include <future>
 #include <mutex>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "tests/support/ranks.h"
 #include "weft/comm/wrapped_group.h"
@@ -108,6 +110,62 @@ TEST(EngineLazily, AParameterWaitsForItsBucketAndForNoOther) {
     const at::Tensor read = reading.get();
     EXPECT_FALSE(read.equal(second));
     EXPECT_TRUE(read.equal(engine.full_param(model.second)));
+  });
+}
+
+// What is there after three steps, whoever brings it.
+at::Tensor second_after_three_steps(const World& here) {
+  Model model;
+  Engine engine(model.tensors(), settings(2, 1, R"(, "zero_optimization": {"stage": 2, "reduce_bucket_size": 500},
+                                                    "weft": {"common_parameters": false, "lazy_gather": false})"),
+                here);
+  for (int64_t i = 0; i < 3; ++i) step(engine, model, i);
+  return engine.full_param(model.second);
+}
+
+// Values as memory has them: torch::save() reads it like this, and no operator says so.
+std::vector<float> memory_of(const at::Tensor& tensor) {
+  const auto* const values = tensor.const_data_ptr<float>();
+  return {values, values + tensor.numel()};
+}
+
+TEST(EngineLazily, WhoReadsMemoryWaitsForParametersFirst) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    const auto hold = std::make_shared<Hold>();
+    World here = world(run, ctx.rank(), 2);
+    const at::Tensor expected = second_after_three_steps(here);
+    here.group = std::make_shared<HoldingGroup>(here.group, hold);
+    Model model;
+    Engine engine(model.tensors(), settings(2, 1, kBehindForward), here);
+    for (int64_t i = 0; i < 2; ++i) step(engine, model, i);
+    engine.wait_for_parameters();
+    const std::vector<float> before = memory_of(model.second);
+    hold->keep(model.second);
+    step(engine, model, 2);
+    EXPECT_NE(memory_of(model.second), memory_of(expected)) << "the other rank's half has not come yet";
+    hold->let_go();
+    engine.wait_for_parameters();
+    EXPECT_EQ(memory_of(model.second), memory_of(expected));
+    EXPECT_NE(memory_of(model.second), before);
+  });
+}
+
+TEST(EngineLazily, AnEngineThatGoesLeavesWholeParameters) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
+    const auto hold = std::make_shared<Hold>();
+    World here = world(run, ctx.rank(), 2);
+    const at::Tensor expected = second_after_three_steps(here);
+    here.group = std::make_shared<HoldingGroup>(here.group, hold);
+    Model model;
+    std::optional<Engine> engine(std::in_place, model.tensors(), settings(2, 1, kBehindForward), here);
+    for (int64_t i = 0; i < 2; ++i) step(*engine, model, i);
+    hold->keep(model.second);
+    step(*engine, model, 2);
+    hold->let_go();  // begins when it is waited for
+    engine.reset();
+    EXPECT_EQ(memory_of(model.second), memory_of(expected));
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <exception>
 #include <map>
 
 #include "weft/base/check.h"
@@ -126,8 +127,21 @@ void Training::watch_gradients() {
   hooks_ = std::make_unique<GradientHooks>(std::move(watched), [this](int parameter) { reducer_->note(parameter); });
 }
 
+// Whoever keeps the model keeps whole parameters. An exception on its way may be that of a rank that is gone: nobody waits for it.
+void Training::leave_whole() {
+  if (!gathering_ || std::uncaught_exceptions() > 0) return;
+  try {
+    gathering_->wait();
+  } catch (const std::exception& error) {
+    log_error("the last step's parameters did not all come: ", error.what());
+  }
+}
+
 Training::~Training() {
-  if (dead_.empty()) return;
+  if (dead_.empty()) {
+    leave_whole();
+    return;
+  }
   checkpoints_.hurry();
   copies_.hurry();
 }

@@ -157,6 +157,7 @@ class Training {
   void tell_of_accumulation() const;
   void tell_of_waiting(bool at_once);
   void tell_of_whole_gradients(std::string_view what, std::string_view fix, bool& has_told) const;
+  void leave_whole();
   at::Tensor own_part(const at::Tensor& bucket) const;
   at::Tensor own_parameters(int bucket) const;
   // Parameters that are whole only while they are used.
