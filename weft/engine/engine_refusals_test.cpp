@@ -236,5 +236,26 @@ TEST(EngineModel, ThatChangesLaterIsRefusedWithTheName) {
   }
 }
 
+// A rank that left out other steps than the rest, or scaled its losses otherwise, would train another model.
+TEST(EngineRanks, ThatScaleOrSkipDifferentlyAreRefused) {
+  const std::pair<std::string, std::string> cases[] = {
+      {R"("fp16": {"enabled": true, "loss_scale": 64})", "fp16.loss_scale"},
+      {R"("fp16": {"enabled": true, "initial_scale_power": 4})", "fp16.initial_scale_power"},
+      {R"("fp16": {"enabled": true, "loss_scale_window": 5})", "fp16.loss_scale_window"},
+      {R"("fp16": {"enabled": true, "hysteresis": 3})", "fp16.hysteresis"},
+      {R"("fp16": {"enabled": true, "consecutive_hysteresis": true})", "fp16.consecutive_hysteresis"},
+      {R"("fp16": {"enabled": true, "min_loss_scale": 2})", "fp16.min_loss_scale"},
+      {R"("bf16": {"enabled": true, "check_grad_overflow": false})", "bf16.check_grad_overflow"}};
+  for (const auto& [mine, name] : cases) {
+    const std::string others = cat('"', name.substr(0, 4), R"(": {"enabled": true})");
+    test::run_ranks_as_threads(2, [&, run = fresh_run()](test::RankContext& ctx) {
+      Model model;
+      const auto config = settings(2, 1, cat(", ", ctx.rank() == 1 ? mine : others));
+      expect_refused([&] { const Engine engine(model.tensors(), config, world(run, ctx.rank(), 2)); },
+                     cat("setting '", name, "' is"));
+    });
+  }
+}
+
 }  // namespace
 }  // namespace weft

@@ -65,6 +65,18 @@ void add_arguments(std::vector<plan::SharedSetting>& out, std::string_view secti
   }
 }
 
+// What decides whether a step is left out, and by what scale the next one's losses are multiplied.
+void add_precision(std::vector<plan::SharedSetting>& out, const config::Resolved& config) {
+  const config::Fp16& fp16 = config.fp16;
+  out.insert(out.end(), {{"fp16.loss_scale", cat(fp16.loss_scale)},
+                         {"fp16.initial_scale_power", cat(fp16.initial_scale_power)},
+                         {"fp16.loss_scale_window", cat(fp16.loss_scale_window)},
+                         {"fp16.hysteresis", cat(fp16.hysteresis)},
+                         {"fp16.consecutive_hysteresis", cat(fp16.consecutive_hysteresis)},
+                         {"fp16.min_loss_scale", cat(fp16.min_loss_scale)},
+                         {"bf16.check_grad_overflow", cat(config.bf16.check_grad_overflow)}});
+}
+
 // Compression is of the wire alone, so whatever else would decide about it is refused.
 void check_compression(const config::Resolved& config) {
   if (config.weft.compress == config::Compress::kNone) return;
@@ -274,6 +286,7 @@ std::vector<plan::SharedSetting> shared_settings(const config::Resolved& config)
   add("weft.compress", std::string(to_text(config.weft.compress)));
   const auto narrow = autocast_type(config);
   add("torch_autocast", narrow ? c10::toString(*narrow) : "none");
+  add_precision(out, config);
   add("zero_optimization.zero_hpz_partition_size", cat(config.zero_optimization.zero_hpz_partition_size));
   add("zero_optimization.contiguous_gradients", cat(config.zero_optimization.contiguous_gradients));
   add("scheduler.type", config.scheduler.type.value_or("none"));
