@@ -28,6 +28,7 @@
 #include "weft/engine/sharded_init.h"
 #include "weft/monitor/progress.h"
 #include "weft/monitor/run_report.h"
+#include "weft/optim/core/loss_scaler.h"
 #include "weft/optim/core/schedule_settings.h"
 #include "weft/optim/optimizer.h"
 #include "weft/plan/ledger.h"
