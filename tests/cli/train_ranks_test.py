@@ -221,12 +221,13 @@ def test_a_narrow_run_resumes_to_the_bit_too(weft, tiny, tmp_path, mode):
         assert len(set(whole["loss_scale"])) > 2, "down where it overflows, and up again"
 
 
+@pytest.mark.parametrize("stage", [0, 1, 2])
 @pytest.mark.parametrize("mode", ["fp32", "bf16"])
-def test_two_ranks_on_one_gpu_have_the_losses_of_one(weft, tiny, tmp_path, mode):
+def test_two_ranks_on_one_gpu_have_the_losses_of_one(weft, tiny, tmp_path, mode, stage):
     if not json.loads(weft("version", "--json").out)["cuda"] or not pathlib.Path("/dev/nvidia0").exists():
         pytest.skip("needs a GPU, which the two ranks share; this machine or this build of weft has none")
     common = {"train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, "weft": {"transport": "gloo"},
-              "zero_optimization": {"stage": 0, "overlap_comm": True, "reduce_bucket_size": 3000}, "bf16": {"enabled": mode == "bf16"}}
+              "zero_optimization": {"stage": stage, "overlap_comm": True, "reduce_bucket_size": 3000}, "bf16": {"enabled": mode == "bf16"}}
 
     def losses(ranks: int) -> list[float]:
         (tmp_path / "gpu.json").write_text(json.dumps({**common, "gradient_accumulation_steps": 2 // ranks}))

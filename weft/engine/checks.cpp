@@ -43,7 +43,9 @@ std::string change_of(const ModelTensors& model, const plan::Plan& plan, const m
   for (const int parameter : plan.table.trainable()) {
     const auto& [name, tensor] = model.parameters[static_cast<size_t>(parameter)];
     if (!buckets.holds_parameter(parameter)) {
-      return cat("parameter '", name, "' was given other memory behind the engine's back; write into it with copy_()");
+      return cat("parameter '", name,
+                 "' was given other memory behind the engine's back; write into it with copy_(), or with "
+                 "set_full_param(), which bf16 and fp16 with their fp32 copies need");
     }
   }
   return "";

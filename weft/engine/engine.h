@@ -143,8 +143,8 @@ class Engine {
   // For forward, as "torch_autocast" says; without effect where that is not enabled.
   [[nodiscard]] Autocast autocast() const;
 
-  // Of the last update, before clipping; 0 before the first, and without gradient_clipping, which alone needs it. Waits
-  // for the device.
+  // Of the last update, before clipping; 0 before the first, and where nobody needs it: without gradient_clipping, fp16, a
+  // check for overflow in bf16, Lamb and an optimizer of the user's own. Waits for the device.
   double get_global_grad_norm() const;
   // Of parameters in no group of their own; and of every group, in the order given, those parameters last.
   double get_lr() const;

@@ -182,5 +182,23 @@ TEST(EngineSkips, LeaveScheduleAndBiasCorrectionsAlone) {
   }
 }
 
+// Without clipping nobody looks, which is what "false" asks for; clipping needs the norm, and so sees what is not finite.
+TEST(EngineSkips, Bf16ThatIsNotLookedAtIsAppliedUnlessClippingSeesIt) {
+  constexpr const char* kUnchecked = R"(, "bf16": {"enabled": true, "check_grad_overflow": false})";
+  for (const char* zero : kSweepStages) {
+    for (const bool clips : {false, true}) {
+      const auto config = settings(2, 1, cat(kUnchecked, clips ? "" : R"(, "gradient_clipping": 0)", zero));
+      test::run_ranks_as_threads(2, [&, run = fresh_run()](test::RankContext& ctx) {
+        Model model;
+        Engine engine(model.tensors(), config, world(run, ctx.rank(), 2));
+        engine.backward(model.loss(0) * (ctx.rank() == 1 ? INFINITY : 1));
+        EXPECT_EQ(engine.step().updated, !clips) << zero;
+        EXPECT_EQ(engine.skipped_steps(), clips ? 1 : 0) << zero;
+        EXPECT_EQ(engine.full_param(model.second).isfinite().all().item<bool>(), clips) << zero;
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft

@@ -3,7 +3,7 @@
 //   auto engine = weft::initialize(model, config, world, {.optimizer = make});
 //
 // `make` is called on every rank with what that rank updates, by parameter group: in stage 0 whole parameters in their shapes, in
-// stages 1 and 2 flat slices that end anywhere. So there an update must be made element by element; the config says that it is with
+// the others flat slices that end anywhere. So there an update must be made element by element; the config says that it is with
 // "zero_allow_untested_optimizer": true. Tensors are fp32, also where the model is not, and keep their memory. It is called again
 // while nothing has been updated yet: the first backward teaches where slices lie.
 //
