@@ -188,6 +188,21 @@ TEST(EngineMemory, NoBackwardOfStage2KeepsAllGradients) {
   }
 }
 
+// The engine before, which goes when the new one is there, takes nothing of it along.
+TEST(EngineMemory, NorDoesThatOfAnEngineThatTookAnothersPlace) {
+  test::run_ranks_as_threads(2, [&, run = fresh_run(), next = fresh_run()](test::RankContext& ctx) {
+    const Tower tower(8);
+    const auto start = [&](const std::string& name) {
+      const auto config = settings(2, 1, zero_of(2, R"(, "reduce_bucket_size": 4096, "overlap_comm": true)"));
+      return Engine(tower.tensors(), config, world(name, ctx.rank(), 2));
+    };
+    Engine engine = start(run);
+    most_gradients(engine, tower, 0);
+    engine = start(next);
+    for (int step = 1; step < 4; ++step) EXPECT_LE(most_gradients(engine, tower, step), 1) << step;
+  });
+}
+
 // Also where one bucket takes them all: they are packed, and let go of, as they come.
 TEST(EngineMemory, ABucketThatFillsKeepsNoGradientTwice) {
   for (const int stage : {2, 3}) {

@@ -53,12 +53,19 @@ bool each_comes_once(const at::Tensor& loss) {
 GradientHooks::GradientHooks(std::vector<Watched> watched, const std::function<void(int parameter)>& ready)
     : watched_(std::move(watched)) {
   for (const auto& one : watched_) {
-    torch::autograd::impl::set_post_acc_grad_hooks(one.tensor, std::make_unique<Hook>(one.parameter, ready));
+    auto hook = std::make_unique<Hook>(one.parameter, ready);
+    hooks_.push_back(hook.get());
+    torch::autograd::impl::set_post_acc_grad_hooks(one.tensor, std::move(hook));
   }
 }
 
+// A tensor has one hook. Where somebody watches it since, it is theirs, and ours is gone already.
 GradientHooks::~GradientHooks() {
-  for (const auto& one : watched_) torch::autograd::impl::set_post_acc_grad_hooks(one.tensor, nullptr);
+  for (size_t i = 0; i < watched_.size(); ++i) {
+    const at::Tensor& tensor = watched_[i].tensor;
+    if (torch::autograd::impl::post_acc_grad_hooks(tensor).get() != hooks_[i]) continue;
+    torch::autograd::impl::set_post_acc_grad_hooks(tensor, nullptr);
+  }
 }
 
 }  // namespace weft::engine

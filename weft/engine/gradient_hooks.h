@@ -1,6 +1,6 @@
 // Tells when autograd has added a gradient to a parameter, and how often it will. The only place that touches autograd's own classes.
 //
-// Ownership: the hooks end with this object; parameters are shared. Threads: `ready` runs on the thread that runs backward,
+// Ownership: the hooks end with this object, or with the next one that watches the same parameters; those are shared. Threads: `ready` runs on the thread that runs backward,
 // one call at a time. Failure: what `ready` throws comes out of backward.
 #pragma once
 
@@ -29,6 +29,7 @@ class GradientHooks {
 
  private:
   const std::vector<Watched> watched_;
+  std::vector<const void*> hooks_;  // ours, in that order; the tensors own them
 };
 
 }  // namespace weft::engine
