@@ -64,7 +64,7 @@ Work HostGroup::launch_staged(const Collective& call, Launch how) {
     staged->copy_back();
   };
   const Job ordered = [staged] { staged->order_current_stream(); };
-  if (how == Launch::kAsync) return runner_of(call).submit(job, ordered);
+  if (how == Launch::kAsync) return runner_of(call).submit(job, ordered, [staged] { return staged->landed(); });
   runner_of(call).run_now(job);
   ordered();
   return {};

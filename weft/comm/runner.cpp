@@ -16,14 +16,21 @@ struct Runner::Signal {
 
 class Runner::Item final : public WorkState {
  public:
-  Item(std::shared_ptr<Signal> signal, Job job, Job ordered, Deadline limit)
-      : signal_(std::move(signal)), job_(std::move(job)), ordered_(std::move(ordered)), limit_(limit) {}
+  Item(std::shared_ptr<Signal> signal, Job job, Job ordered, std::function<bool()> landed, Deadline limit)
+      : signal_(std::move(signal)),
+        job_(std::move(job)),
+        ordered_(std::move(ordered)),
+        landed_(std::move(landed)),
+        limit_(limit) {}
 
   bool done() override { return finished_ns() != 0; }
 
   int64_t finished_ns() override {
     const std::scoped_lock lock(signal_->mutex);
-    return finished_ns_;
+    if (!landed_ || finished_ns_ == 0 || failure_) return finished_ns_;
+    if (!landed_()) return 0;
+    landed_ = nullptr;
+    return finished_ns_ = now_ns();
   }
 
   void wait(Deadline deadline) override {
@@ -67,9 +74,10 @@ class Runner::Item final : public WorkState {
   const std::shared_ptr<Signal> signal_;
   Job job_;
   const Job ordered_;
+  std::function<bool()> landed_;
   const Deadline limit_;
   std::exception_ptr failure_;
-  int64_t finished_ns_ = 0;
+  int64_t finished_ns_ = 0;  // the job; and what it asked of a device, once that was seen
 };
 
 Runner::Runner(double job_limit_s) : job_limit_s_(job_limit_s), signal_(std::make_shared<Signal>()) {}
@@ -81,12 +89,12 @@ void Runner::throw_if_over() const {
   throw Error(ErrorKind::kBug, {.title = "a group was used after its end", .what = "", .where = "", .fix = ""});
 }
 
-Work Runner::submit(Job job, Job ordered) {
+Work Runner::submit(Job job, Job ordered, std::function<bool()> landed) {
   const std::scoped_lock lock(signal_->mutex);
   throw_if_over();
   const auto num_ahead = static_cast<double>(queue_.size() + (busy_ ? 1 : 0));
   const Deadline limit = Deadline::after(job_limit_s_ * (num_ahead + 1));
-  queue_.push_back(std::make_shared<Item>(signal_, std::move(job), std::move(ordered), limit));
+  queue_.push_back(std::make_shared<Item>(signal_, std::move(job), std::move(ordered), std::move(landed), limit));
   if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
   signal_->changed.notify_all();
   return Work(queue_.back());

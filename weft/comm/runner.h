@@ -26,8 +26,9 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  // `ordered` runs in each wait() that succeeds, on the waiting thread.
-  Work submit(Job job, Job ordered);
+  // `ordered` runs in each wait() that succeeds, on the waiting thread. `landed`: whether what the job asked of a device is done too,
+  // without which the work is not; asked after the job. None: nothing was asked.
+  Work submit(Job job, Job ordered, std::function<bool()> landed = {});
   // Waits for what is queued, then runs it here.
   void run_now(const Job& job);
   // Lets the job that runs come to its end, drops the rest, joins. Later calls throw.

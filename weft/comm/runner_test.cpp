@@ -44,6 +44,24 @@ TEST(Runner, KnowsWhenAJobIsDone) {
   EXPECT_GT(work.finished_ns(), 0);
 }
 
+// A copy back to a device goes on after the job: whoever waits is ordered behind it, and it is not done before.
+TEST(Runner, AJobThatAskedADeviceIsDoneWhenThatIs) {
+  Runner runner(kLongS);
+  bool landed = false;
+  const Work work = runner.submit([] {}, [] {}, [&] { return landed; });
+  work.wait();
+  EXPECT_FALSE(work.done());
+  EXPECT_EQ(work.finished_ns(), 0);
+  landed = true;
+  EXPECT_TRUE(work.done());
+  const int64_t finished_ns = work.finished_ns();
+  EXPECT_GT(finished_ns, 0);
+  EXPECT_EQ(work.finished_ns(), finished_ns);
+  const Work failed = runner.submit([] { throw std::runtime_error("no device"); }, [] {}, [] { return false; });
+  EXPECT_THROW(failed.wait(), std::runtime_error);
+  EXPECT_TRUE(failed.done()) << "nothing was asked of the device";
+}
+
 TEST(Runner, AFailureEndsAllThatComesAfter) {
   Runner runner(kLongS);
   std::latch go(1);

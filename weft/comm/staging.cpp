@@ -74,4 +74,6 @@ void StagedCall::copy_back() {
 
 void StagedCall::order_current_stream() { copied_back_.block(guard_of(stream_.device()).getStream(stream_.device())); }
 
+bool StagedCall::landed() const { return copied_back_.query(); }
+
 }  // namespace weft::comm

@@ -5,7 +5,7 @@
 // is ever synchronised as a whole. Written against c10's generic streams and events: no CUDA header, no CUDA build needed.
 //
 // Ownership: holds the tensors and the pinned copies until it goes; torch's allocators know which stream still uses them.
-// Threads: the constructor and order_current_stream() on the caller's, the rest on the thread that runs the collective.
+// Threads: the constructor and order_current_stream() on the caller's, landed() on any, the rest on the thread that runs the collective.
 #pragma once
 
 #include <c10/core/Event.h>
@@ -28,6 +28,8 @@ class StagedCall {
   void copy_back();
   // Whatever the current stream is given from here on sees the result.
   void order_current_stream();
+  // Requires: copy_back().
+  bool landed() const;
 
  private:
   at::Tensor copy_out(const at::Tensor& device);
