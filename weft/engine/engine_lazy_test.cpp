@@ -1,6 +1,7 @@
 // Parameters that come behind forward: who reads one waits for its bucket, and for no other.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <future>
@@ -110,6 +111,61 @@ TEST(EngineLazily, AParameterWaitsForItsBucketAndForNoOther) {
     const at::Tensor read = reading.get();
     EXPECT_FALSE(read.equal(second));
     EXPECT_TRUE(read.equal(engine.full_param(model.second)));
+  });
+}
+
+// As on a device: a wait orders the stream of whoever waits and returns; the bytes land later.
+class OrderedWork final : public comm::WorkState {
+ public:
+  struct Log {
+    std::atomic<bool> has_landed = false;
+    std::atomic<int> num_waits = 0;
+  };
+  explicit OrderedWork(Log& log) : log_(log) {}
+  bool done() override { return log_.has_landed; }
+  int64_t finished_ns() override { return log_.has_landed ? 1 : 0; }
+  void wait(Deadline /*deadline*/) override { ++log_.num_waits; }
+
+ private:
+  Log& log_;
+};
+
+class OrderedGroup final : public comm::WrappedGroup {
+ public:
+  OrderedGroup(std::shared_ptr<comm::Group> inner, OrderedWork::Log& log) : WrappedGroup(std::move(inner)), log_(log) {}
+
+ private:
+  std::shared_ptr<comm::Group> wrap(std::shared_ptr<comm::Group> part, const std::vector<int>&) override {
+    return std::make_shared<OrderedGroup>(std::move(part), log_);
+  }
+  comm::Work launch(const comm::Collective& call, comm::Launch how) override {
+    if (how == comm::Launch::kBlocking || call.operation != comm::Operation::kAllGather) return pass_on(call, how);
+    pass_on(call, comm::Launch::kBlocking);
+    return comm::Work(std::make_shared<OrderedWork>(log_));
+  }
+
+  OrderedWork::Log& log_;
+};
+
+// Each read may be on a stream of its own.
+TEST(EngineLazily, EveryReadIsOrderedUntilTheParameterHasLanded) {
+  test::run_ranks_as_threads(2, [&, run = fresh_run()](test::RankContext& ctx) {
+    OrderedWork::Log log;
+    World here = world(run, ctx.rank(), 2);
+    here.group = std::make_shared<OrderedGroup>(here.group, log);
+    Model model;
+    Engine engine(model.tensors(), settings(2, 1, kBehindForward), here);
+    for (int64_t i = 0; i < 2; ++i) step(engine, model, i);
+    const auto waits_of_a_read = [&] {
+      const int before = log.num_waits;
+      at::add(model.first.detach(), 1);
+      return log.num_waits - before;
+    };
+    EXPECT_GT(waits_of_a_read(), 0);
+    EXPECT_GT(waits_of_a_read(), 0) << "another stream would read half of it";
+    log.has_landed = true;
+    waits_of_a_read();
+    EXPECT_EQ(waits_of_a_read(), 0);
   });
 }
 

@@ -38,10 +38,15 @@ class Gate::Door {
   // Whether this was the last.
   bool touch(const GateTouch& touch) {
     const std::scoped_lock lock(mutex_);
-    if (!is_shut_[static_cast<size_t>(touch.number)]) return false;
-    if (!stays_shut()) is_shut_[static_cast<size_t>(touch.number)] = false;
+    const auto number = static_cast<size_t>(touch.number);
+    if (!is_shut_[number]) return false;
+    if (!stays_shut()) is_shut_[number] = false;  // what the callback runs touches nothing
     guarded([&] { calls_.touched(touch); });
-    return !stays_shut() && --num_shut_ == 0;
+    if (stays_shut()) return false;
+    bool settled = true;
+    if (calls_.settled) guarded([&] { settled = calls_.settled(touch.number); });
+    is_shut_[number] = !settled;
+    return settled && --num_shut_ == 0;
   }
   void pass(int number, bool writes) {
     const std::scoped_lock lock(mutex_);

@@ -6,7 +6,7 @@
 //
 //   Gate gate({flat_0, flat_1}, {.touched = [&](const Touch& touch) { works[touch.number].wait(); }});
 //   ... start what fills them ...
-//   gate.close();              // from here on the first touch of each calls back, before the operator runs
+//   gate.close();              // from here on the first touch of each calls back, before the operator runs; later ones until it is settled
 //   gate.open();               // and from here on none does; so too when all have been touched
 //
 // With `passed`, every touch calls back, not only the first, and once more when the operator has ended.
@@ -34,6 +34,8 @@ struct GateCalls {
   std::function<void(const GateTouch& touch)> touched;
   // `writes`: the operator has written to it.
   std::function<void(int number, bool writes)> passed = {};
+  // Asked after `touched`: whether touches of this number may go unseen from here on; none: yes.
+  std::function<bool(int number)> settled = {};
 };
 
 class Gate {

@@ -98,6 +98,19 @@ TEST_F(GateTest, OtherThreadsAreSeenAndThoseThatDoNotWatchAreNot) {
   EXPECT_EQ(touched(), Numbers{0});
 }
 
+TEST_F(GateTest, EveryTouchIsToldUntilItIsSettled) {
+  bool settled = false;
+  int num_touches = 0;
+  Gate gate({a_, b_}, {.touched = [&](const GateTouch&) { ++num_touches; }, .settled = [&](int) { return settled; }});
+  gate.close();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(a_.sum().item<float>(), 0);
+  EXPECT_GE(num_touches, 3);
+  settled = true;
+  num_touches = 0;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(at::add(a_, b_).numel(), 16);
+  EXPECT_EQ(num_touches, 2) << "each once more, and the gate is open";
+}
+
 TEST_F(GateTest, AFailureIsKeptForTheOwner) {
   Gate failing({a_}, {.touched = [](const GateTouch&) { throw std::runtime_error("a peer is gone"); }});
   failing.close();

@@ -1,5 +1,7 @@
 #include "weft/engine/gathering.h"
 
+#include <utility>
+
 #include "weft/base/clock.h"
 #include "weft/monitor/span.h"
 
@@ -23,7 +25,8 @@ Gathering::Gathering(std::vector<comm::Group*> lanes, const memory::FlatBuckets&
       flights_(static_cast<size_t>(buckets.size())) {
   if (how_ != Bring::kLazily) return;
   gate_ = std::make_unique<Gate>(flats_of(buckets),
-                                 GateCalls{.touched = [this](const GateTouch& touch) { wait_for(touch.number); }});
+                                 GateCalls{.touched = [this](const GateTouch& touch) { wait_for(touch.number); },
+                                           .settled = [this](int bucket) { return has_landed(bucket); }});
 }
 
 void Gathering::before_update() {
@@ -80,8 +83,8 @@ void Gathering::start() {
 void Gathering::wait_for(int bucket) {
   const std::scoped_lock lock(mutex_);
   auto& flight = flights_[static_cast<size_t>(bucket)];
-  if (!flight.under_way) return;
-  flight.under_way = false;
+  // On a device a wait orders one stream. Until it has landed, every other one that reads it has to be ordered too.
+  if (!std::exchange(flight.under_way, false)) return flight.work.wait();
   {
     const Span span({.name = "wait for parameters", .category = SpanCategory::kExposedWait, .bucket = bucket});
     const Stopwatch watch;
@@ -89,13 +92,22 @@ void Gathering::wait_for(int bucket) {
     totals_.exposed_s += watch.elapsed_s();
   }
   flight.span.end_when([work = flight.work] { return end_of(work); });
-  flight.work = {};
+}
+
+bool Gathering::has_landed(int bucket) {
+  const std::scoped_lock lock(mutex_);
+  comm::Work& work = flights_[static_cast<size_t>(bucket)].work;
+  if (work.done()) work = {};  // lets go of its tensors
+  return work.done();
 }
 
 void Gathering::wait() {
   check();
   if (gate_) gate_->open();
-  for (int bucket = buckets_.size() - 1; bucket >= 0; --bucket) wait_for(bucket);
+  for (int bucket = buckets_.size() - 1; bucket >= 0; --bucket) {
+    wait_for(bucket);
+    has_landed(bucket);
+  }
 }
 
 void Gathering::check() {

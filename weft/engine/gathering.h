@@ -4,7 +4,7 @@
 //   kCommon   the ranks' parameters are one memory: barriers around the update are all there is
 //   kAtOnce   step() waits for all buckets
 //   kLazily   buckets come behind the next forward, which waits for those it touches (gate.h); in the order in which forward needs
-//             them, the reverse of that in which their gradients came
+//             them, the reverse of that in which their gradients came. Every stream that reads one waits for it
 //
 // Where each host has one copy of the parameters (plan::PlanOptions::host_copy), what comes is brought to the hosts, once to each.
 //
@@ -48,6 +48,7 @@ class Gathering {
   void meet();
   void start();
   void wait_for(int bucket);
+  bool has_landed(int bucket);
   comm::Collective gather(int bucket);
 
   const std::vector<comm::Group*> lanes_;
