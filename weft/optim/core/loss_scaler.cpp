@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/base/error.h"
@@ -33,6 +34,29 @@ std::vector<std::string> problems_of(const config::Fp16& fp16) {
   return out;
 }
 
+std::vector<std::string> problems_of(const LossScalerSettings& settings) {
+  std::vector<std::string> out;
+  const auto is_scale = [](double scale) { return scale > 0 && std::isfinite(scale); };
+  add_unless(settings.fixed_scale == 0 || is_scale(settings.fixed_scale), out,
+             cat("fixed_scale is ", settings.fixed_scale, ", expected a finite number, 0 or more"));
+  if (settings.fixed_scale > 0) return out;
+  add_unless(is_scale(settings.initial_scale), out,
+             cat("initial_scale is ", settings.initial_scale, ", expected a finite number above 0"));
+  add_unless(settings.window > 0, out, cat("window is ", settings.window, ", expected more than 0"));
+  add_unless(settings.hysteresis >= 1, out, cat("hysteresis is ", settings.hysteresis, ", expected 1 or more"));
+  add_unless(is_scale(settings.min_scale), out,
+             cat("min_scale is ", settings.min_scale, ", expected a finite number above 0"));
+  return out;
+}
+
+void throw_unless_none(const std::vector<std::string>& problems, std::string_view where) {
+  if (problems.empty()) return;
+  throw Error(ErrorKind::kInput, {.title = "the loss scale cannot be made from its settings",
+                                  .what = join(problems, "\n         "),
+                                  .where = std::string(where),
+                                  .fix = "correct them; docs/optimizers.md says what each does"});
+}
+
 LossScalerSettings settings_of(const config::Fp16& fp16) {
   return {.fixed_scale = fp16.enabled ? fp16.loss_scale : 1,
           .initial_scale = std::ldexp(1.0, static_cast<int>(fp16.initial_scale_power)),
@@ -45,6 +69,7 @@ LossScalerSettings settings_of(const config::Fp16& fp16) {
 }  // namespace
 
 LossScaler::LossScaler(const LossScalerSettings& settings) : settings_(settings) {
+  throw_unless_none(problems_of(settings), "LossScalerSettings");
   state_.scale = is_dynamic() ? settings.initial_scale : settings.fixed_scale;
   state_.hysteresis_left = settings.hysteresis;
 }
@@ -84,12 +109,8 @@ void LossScaler::restore(const State& state) {
 }
 
 LossScaler read_loss_scaler(const config::Fp16& section) {
-  const auto problems = section.enabled ? problems_of(section) : std::vector<std::string>{};
-  if (problems.empty()) return LossScaler(settings_of(section));
-  throw Error(ErrorKind::kInput, {.title = "the loss scale cannot be made from its settings",
-                                  .what = join(problems, "\n         "),
-                                  .where = "fp16",
-                                  .fix = "correct them; docs/optimizers.md says what each does"});
+  if (section.enabled) throw_unless_none(problems_of(section), "fp16");
+  return LossScaler(settings_of(section));
 }
 
 }  // namespace weft::optim

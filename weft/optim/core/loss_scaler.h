@@ -7,8 +7,8 @@
 //   (loss * scale).backward();
 //   if (scaler.update(has_overflow) == LossScaler::Outcome::kStep) optimizer.step(1 / scale);   // the scale of backward
 //
-// All ranks must be told the same: whether any of them overflowed. A value: one thread at a time. Failure: none; reading
-// throws Error(kInput) with everything that is wrong about the section.
+// All ranks must be told the same: whether any of them overflowed. A value: one thread at a time. Failure: making one throws
+// Error(kInput) with everything that is wrong about its settings.
 #pragma once
 
 #include <cstdint>

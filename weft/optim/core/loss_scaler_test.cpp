@@ -140,5 +140,21 @@ TEST(LossScaler, SaysEverythingThatIsWrongAtOnce) {
   EXPECT_EQ(refusal({.enabled = true, .loss_scale = 2, .loss_scale_window = 0}), "(none)") << "it has no effect then";
 }
 
+TEST(LossScaler, UsedAloneChecksItsSettingsToo) {
+  const auto refusal = [](const LossScalerSettings& settings) -> std::string {
+    try {
+      const LossScaler scaler(settings);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "(none)";
+  };
+  const std::string said = refusal({.initial_scale = 0, .window = 0, .hysteresis = 0, .min_scale = NAN});
+  for (const std::string_view part : {"initial_scale is 0", "window is 0", "hysteresis is 0", "min_scale is nan"})
+    EXPECT_NE(said.find(part), std::string::npos) << said;
+  EXPECT_NE(refusal({.fixed_scale = -1}).find("fixed_scale is -1"), std::string::npos);
+  EXPECT_EQ(refusal({.fixed_scale = 8, .window = 0}), "(none)") << "it has no effect then";
+}
+
 }  // namespace
 }  // namespace weft::optim
