@@ -47,7 +47,10 @@ Autocast Engine::autocast() const {
 double Engine::get_global_grad_norm() const { return it_->updater().grad_norm(); }
 double Engine::get_lr() const { return it_->updater().lr(); }
 std::vector<double> Engine::get_lrs() const { return it_->updater().lrs(); }
-void Engine::set_lr(double lr) { it_->updater().set_lr(lr); }
+void Engine::set_lr(double lr) {
+  engine::check_number("set_lr()", "lr", lr);
+  it_->updater().set_lr(lr);
+}
 double Engine::loss_scale() const { return it_->updater().loss_scale(); }
 void Engine::wait_for_parameters() { it_->wait_for_parameters(); }
 int64_t Engine::global_steps() const { return it_->global_steps(); }

@@ -150,12 +150,13 @@ class Engine {
   double get_lr() const;
   std::vector<double> get_lrs() const;
   // Of all. For those who have a schedule of their own; the config's schedule, where there is one, has the last word.
+  // Error(kInput) if it is negative or not finite.
   void set_lr(double lr);
 
   // What losses are multiplied by before backward; 1 unless "fp16" is enabled, or "torch_autocast" in fp16.
   double loss_scale() const;
   // Until every parameter is whole. Operators wait for those they read by themselves; only whoever looks at memory needs
-  // this, as data_ptr() and torch::save() do.
+  // this, as data_ptr() and torch::save() do, and so operators that torch tells nobody of (DisableRecordFunctionGuard).
   void wait_for_parameters();
 
   int64_t global_steps() const;   // updates, skipped ones included

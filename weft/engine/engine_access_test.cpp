@@ -77,6 +77,20 @@ TEST(EngineGroups, ChangeNoBitOfAStage) {
   }
 }
 
+TEST(EngineGroups, WithNumbersThatCannotBeAreRefused) {
+  Model model;
+  const auto start = [&](GroupNumbers numbers) {
+    return Engine(model.tensors(), settings(1, 1), world(fresh_run(), 0, 1), {.groups = {vectors(numbers)}});
+  };
+  expect_misuse([&] { start({.lr = -1}); },
+                "the group of parameters of fewer than two dimensions has a lr that cannot be");
+  expect_misuse([&] { start({.weight_decay = NAN}); }, "weight_decay is nan, expected a finite number, 0 or more");
+  Engine engine = start({.lr = 0});
+  for (const double lr : {-0.5, static_cast<double>(INFINITY)})
+    expect_misuse([&] { engine.set_lr(lr); }, "set_lr() has a lr that cannot be");
+  EXPECT_EQ(engine.get_lr(), 0.01) << "as before";
+}
+
 TEST(EngineGroups, WithNothingInThemAreRefused) {
   Model model;
   expect_misuse(

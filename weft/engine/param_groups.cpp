@@ -2,6 +2,8 @@
 
 #include <fnmatch.h>
 
+#include <cmath>
+
 #include "weft/base/error.h"
 #include "weft/base/hash.h"
 #include "weft/base/text.h"
@@ -43,10 +45,20 @@ int first_that_takes(const std::vector<ParameterGroup>& groups, const std::strin
 
 }  // namespace
 
+void check_number(const std::string& where, std::string_view name, double number) {
+  if (number >= 0 && std::isfinite(number)) return;
+  throw Error(ErrorKind::kInput, {.title = cat(where, " has a ", name, " that cannot be"),
+                                  .what = cat(name, " is ", number, ", expected a finite number, 0 or more"),
+                                  .where = "parameter groups",
+                                  .fix = "correct it"});
+}
+
 ParameterGroups sort_out(const std::vector<ParameterGroup>& groups, const ModelTensors& model,
                          const plan::ParameterTable& table, const optim::UpdateSettings& base) {
   ParameterGroups out{.of = std::vector<int>(static_cast<size_t>(table.size()), static_cast<int>(groups.size()))};
   for (const ParameterGroup& group : groups) {
+    check_number(cat("the group of ", group.name), "lr", group.numbers.lr.value_or(0));
+    check_number(cat("the group of ", group.name), "weight_decay", group.numbers.weight_decay.value_or(0));
     out.settings.push_back(with(base, group.numbers));
     out.numbers.push_back(group.numbers);
   }

@@ -5,12 +5,14 @@
 //                                              weft::vectors({.weight_decay = 0}), ...}});
 //
 // A parameter belongs to the first group that takes it; those nobody takes have the config's numbers. Values; any thread.
-// Frozen ones belong to groups too: theirs are the numbers when they are unfrozen. Failure: Error(kInput) for a group that takes nothing.
+// Frozen ones belong to groups too: theirs are the numbers when they are unfrozen. Failure: Error(kInput) for a group that takes nothing
+// or whose numbers cannot be.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/engine/model_tensors.h"
@@ -44,6 +46,9 @@ struct ParameterGroups {
   std::vector<GroupNumbers> numbers;            // by group, as they were asked for
   std::vector<int> of;                          // by parameter
 };
+
+// Error(kInput) for what is negative or not finite; `where`: the title's first words.
+void check_number(const std::string& where, std::string_view name, double number);
 
 ParameterGroups sort_out(const std::vector<ParameterGroup>& groups, const ModelTensors& model,
                          const plan::ParameterTable& table, const optim::UpdateSettings& base);
