@@ -66,6 +66,16 @@ std::vector<std::string> aliased(const ModelTensors& model) {
   return out;
 }
 
+std::vector<std::string> drop_earlier_gradients(const ModelTensors& model) {
+  std::vector<std::string> out;
+  for (const auto& [name, tensor] : model.parameters) {
+    if (!tensor.mutable_grad().defined()) continue;
+    if (find_trainer(tensor) == nullptr) out.push_back(name);
+    tensor.mutable_grad().reset();
+  }
+  return out;
+}
+
 std::string WriteWatch::look(const ModelTensors& model, const plan::Plan& plan) {
   const bool is_first = versions_.empty();
   versions_.resize(model.parameters.size());

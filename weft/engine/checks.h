@@ -28,6 +28,10 @@ std::string change_of(const ModelTensors& model, const plan::Plan& plan, const m
 // keep that memory and today's values when they are laid into buckets. By name.
 std::vector<std::string> aliased(const ModelTensors& model);
 
+// Lets go of the gradients that are there before an engine: no step of its own asked for them, and the first would apply them. The names
+// of those that no other engine left behind.
+std::vector<std::string> drop_earlier_gradients(const ModelTensors& model);
+
 // Sees parameters that were written to by others than the engine.
 class WriteWatch {
  public:

@@ -236,6 +236,23 @@ TEST(EngineModel, ThatChangesLaterIsRefusedWithTheName) {
   }
 }
 
+// A trial backward before the engine is no part of its first step.
+TEST(EngineModel, LosesGradientsThatWereThereBefore) {
+  for (const int stage : {0, 1, 2, 3}) {
+    std::vector<at::Tensor> got;
+    for (const bool tries : {false, true}) {
+      Model model;
+      if (tries) model.loss(5).backward();
+      Engine engine(model.tensors(), settings(1, 1, cat(R"(, "zero_optimization": {"stage": )", stage, "}")),
+                    world(fresh_run(), 0, 1));
+      engine.backward(model.loss(0));
+      engine.step();
+      got.push_back(engine.full_param(model.first));
+    }
+    EXPECT_TRUE(got[0].equal(got[1])) << "stage " << stage;
+  }
+}
+
 // A rank that left out other steps than the rest, or scaled its losses otherwise, would train another model.
 TEST(EngineRanks, ThatScaleOrSkipDifferentlyAreRefused) {
   const std::pair<std::string, std::string> cases[] = {

@@ -63,12 +63,9 @@ Lanes lanes_of(const World& world) {
   return {{world.group}, {world.group}};
 }
 
-void warn_of_aliases(const ModelTensors& model) {
-  const std::vector<std::string> names = aliased(model);
+void warn_of(const std::vector<std::string>& names, std::string_view what) {
   if (names.empty()) return;
-  log_warn("parameter '", names.front(), "'", names.size() > 1 ? cat(" and ", names.size() - 1, " more") : "",
-           " had a view or detach()ed tensor before initialize(): it keeps the values and the memory of now. Make it "
-           "after the first step, or let go of it");
+  log_warn("parameter '", names.front(), "'", names.size() > 1 ? cat(" and ", names.size() - 1, " more") : "", what);
 }
 
 std::vector<comm::Group*> pointers(const std::vector<std::shared_ptr<comm::Group>>& groups) {
@@ -95,7 +92,13 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   check_world(config_, world_.size);
   const plan::ParameterTable table = table_of(model_);
   check_types(table, config_);
-  if (world_.rank == 0) warn_of_aliases(model_);
+  const auto earlier = drop_earlier_gradients(model_);
+  if (world_.rank == 0) {
+    warn_of(aliased(model_),
+            " had a view or detach()ed tensor before initialize(): it keeps the values and the memory of now. Make it "
+            "after the first step, or let go of it");
+    warn_of(earlier, " had a gradient before initialize(): it is dropped, and counts in no step");
+  }
   plan::PlanOptions plan_of_config = plan_options(config_, *world_.group, device_);
   const auto together = take_groups(model_);
   if (plan_of_config.stage >= 3) plan_of_config.layout.together = numbers_of(together, model_, table);
