@@ -55,9 +55,13 @@ Json parts_json(const std::optional<PartTimes>& parts) {
 
 Json overlap_json(const std::optional<Overlap>& overlap) {
   if (!overlap) return nullptr;
-  return {{"compute_ms", overlap->compute_ms}, {"comm_ms", overlap->comm_ms},
-          {"exposed_ms", overlap->exposed_ms}, {"achieved_ms", overlap->achieved_ms()},
-          {"bound_ms", overlap->bound_ms()},   {"hidden_share", overlap->hidden_share()}};
+  return {{"compute_ms", overlap->compute_ms},
+          {"comm_ms", overlap->comm_ms},
+          {"exposed_ms", overlap->exposed_ms},
+          {"achieved_ms", overlap->achieved_ms()},
+          {"bound_ms", overlap->bound_ms()},
+          {"hidden_share", overlap->hidden_share()},
+          {"wait_for_ranks_ms", overlap->wait_for_ranks_ms}};
 }
 
 Json slow_json(const RunFiles& run) {

@@ -79,25 +79,40 @@ std::string bars_html(const std::vector<Bar>& bars) {
   return out + "</dl>\n";
 }
 
+// Less would be shown as nothing.
+bool waits_for_ranks(const Overlap& overlap) { return overlap.wait_for_ranks_ms >= 0.005; }
+
 std::string overlap_bars(const Overlap& overlap) {
   const std::string serial = ms_text(overlap.serial_ms()), achieved = ms_text(overlap.achieved_ms()),
                     bound = ms_text(overlap.bound_ms());
-  return bars_html(
-      {{{"one after the other", "先后进行"}, overlap.serial_ms(), "weak", serial},
-       {{"achieved", "实际"}, overlap.achieved_ms(), "main", achieved},
-       {{"bound, max(computing, communication)", "下界 max(计算, 通信)"}, overlap.bound_ms(), "good", bound}});
+  std::vector<Bar> bars = {
+      {{"one after the other", "先后进行"}, overlap.serial_ms(), "weak", serial},
+      {{"achieved", "实际"}, overlap.achieved_ms(), "main", achieved},
+      {{"bound, max(computing, communication)", "下界 max(计算, 通信)"}, overlap.bound_ms(), "good", bound}};
+  const std::string ranks = ms_text(overlap.wait_for_ranks_ms);
+  if (waits_for_ranks(overlap))
+    bars.push_back({{"waiting for other ranks", "等待其他进程"}, overlap.wait_for_ranks_ms, "weak", ranks});
+  return bars_html(bars);
+}
+
+Words rank_wait_words(const Overlap& overlap) {
+  if (!waits_for_ranks(overlap)) return {};
+  const std::string ms = ms_text(overlap.wait_for_ranks_ms);
+  return {cat(" Ranks also waited ", ms, " for each other while nothing was on its way; no overlap hides that."),
+          cat("此外，在没有通信进行时等待其他进程 ", ms, "，重叠无法掩盖。")};
 }
 
 std::string overlap_words(const Overlap& overlap) {
   const std::string hidden = fixed_text(overlap.hidden_share() * 100, 0);
   const std::string more = change_text(overlap.bound_ms(), overlap.achieved_ms());
+  const Words ranks = rank_wait_words(overlap);
   return cat("<p class=\"notes\">",
              bilingual({cat("Computing ", ms_text(overlap.compute_ms), ", communication ", ms_text(overlap.comm_ms),
                             ", of which ", ms_text(overlap.exposed_ms), " was waited for: ", hidden,
-                            " % of what could be hidden was. Achieved against the bound: ", more, "."),
+                            " % of what could be hidden was. Achieved against the bound: ", more, ".", ranks.en),
                         cat("计算 ", ms_text(overlap.compute_ms), "，通信 ", ms_text(overlap.comm_ms), "，其中等待 ",
                             ms_text(overlap.exposed_ms), "：可掩盖部分的 ", hidden, " % 已被掩盖。实际相对下界：", more,
-                            "。")}),
+                            "。", ranks.zh)}),
              "</p>\n");
 }
 

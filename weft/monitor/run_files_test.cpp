@@ -238,6 +238,26 @@ TEST(RunSummary, OverlapIsMeasuredOnTheTimeline) {
   EXPECT_NEAR(overlap->bound_ms(), 70, 1e-9);
   EXPECT_NEAR(overlap->achieved_ms(), 90, 1e-9);
   EXPECT_NEAR(overlap->hidden_share(), 0.6, 1e-9);
+  EXPECT_NEAR(overlap->wait_for_ranks_ms, 0, 1e-9);
+}
+
+// Ranks also wait for one that is late, and for each other's loss, with nothing on its way: that is no communication.
+TEST(RunSummary, AWaitOutsideAllCommunicationIsForARank) {
+  RunFiles run;
+  run.timeline = RunTimeline{.steps = {{1, 0, 100e6}},
+                             .rows = {{0, "compute"}, {0, "reduce"}, {0, "exposed wait"}},
+                             .spans = {{0, 0, 60e6, "b", "backward"},
+                                       {1, 50e6, 65e6, "r", "reduce"},
+                                       {2, 60e6, 70e6, "w", "exposed_wait"},  // 5 ms of it for the reduce
+                                       {2, 80e6, 95e6, "wait for ranks", "exposed_wait"}}};
+  const auto overlap = summarize(run).overlap;
+  ASSERT_TRUE(overlap);
+  EXPECT_NEAR(overlap->compute_ms, 60, 1e-9);
+  EXPECT_NEAR(overlap->comm_ms, 15, 1e-9);
+  EXPECT_NEAR(overlap->exposed_ms, 5, 1e-9);
+  EXPECT_NEAR(overlap->wait_for_ranks_ms, 20, 1e-9);
+  EXPECT_NEAR(overlap->hidden_share(), 2.0 / 3, 1e-9);
+  EXPECT_LE(overlap->achieved_ms(), overlap->serial_ms());
 }
 
 TargetMark mark_of(const RunFiles& run, const std::string& key) {

@@ -43,14 +43,24 @@ RankSpans inside(const std::vector<const TimelineSpan*>& spans, const TimelineSt
   return out;
 }
 
-// Computing is what forward, backward and the optimizer cover less the waits inside them.
+double covered_by_either(std::vector<Interval> a, const std::vector<Interval>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return covered(std::move(a));
+}
+
+// Computing is what forward, backward and the optimizer cover less the waits inside them. A wait is exposed communication only while
+// something is on its way: ranks also wait for one that is late, and for each other's loss.
 void add(Overlap& sum, const RankSpans& spans) {
-  auto either = spans.compute;
-  either.insert(either.end(), spans.waits.begin(), spans.waits.end());
-  const double waits = covered(spans.waits);
-  sum.compute_ms += (covered(std::move(either)) - waits) * 1e-6;
-  sum.comm_ms += covered(spans.comm) * 1e-6;
-  sum.exposed_ms += waits * 1e-6;
+  const double waits = covered(spans.waits), comm = covered(spans.comm);
+  const double exposed = waits + comm - covered_by_either(spans.waits, spans.comm);
+  sum.compute_ms += (covered_by_either(spans.compute, spans.waits) - waits) * 1e-6;
+  sum.comm_ms += comm * 1e-6;
+  sum.exposed_ms += exposed * 1e-6;
+  sum.wait_for_ranks_ms += (waits - exposed) * 1e-6;
+}
+
+void divide(Overlap& sum, double count) {
+  for (double* const part : {&sum.compute_ms, &sum.comm_ms, &sum.exposed_ms, &sum.wait_for_ranks_ms}) *part /= count;
 }
 
 }  // namespace
@@ -70,7 +80,8 @@ std::optional<Overlap> overlap_of(const RunFiles& run) {
     }
   }
   if (count == 0 || sum.compute_ms <= 0) return std::nullopt;
-  return Overlap{sum.compute_ms / count, sum.comm_ms / count, sum.exposed_ms / count};
+  divide(sum, count);
+  return sum;
 }
 
 }  // namespace weft::detail

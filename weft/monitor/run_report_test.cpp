@@ -121,6 +121,21 @@ TEST(RunReport, HoldsTheRunAndItsFacts) {
   }
 }
 
+TEST(RunReport, WaitsForRanksAreNoCommunication) {
+  RunFiles run = sample_run(30);
+  run.timeline = RunTimeline{.steps = {{40, 0, 10e6}},
+                             .rows = {{0, "compute"}, {0, "reduce"}, {0, "exposed wait"}},
+                             .spans = {{0, 0, 5e6, "backward", "backward"}, {1, 3e6, 4e6, "reduce", "reduce"}}};
+  const char* const words[] = {"waiting for other ranks", "Ranks also waited 2.75 ms for each other",
+                               "等待其他进程 2.75 ms"};
+  for (const char* piece : words) EXPECT_FALSE(has(render_report_html(run), piece)) << piece;
+  run.timeline->spans.push_back({2, 6e6, 8.75e6, "wait for ranks", "exposed_wait"});
+  const std::string html = render_report_html(run);
+  expect_sound(html);
+  for (const char* piece : words) EXPECT_TRUE(has(html, piece)) << piece;
+  EXPECT_TRUE(has(html, "communication 1.00 ms, of which 0.00 ms was waited for: 100 % of what could be hidden was"));
+}
+
 TEST(RunReport, HostileTextStaysText) {
   RunFiles run = sample_run(30);
   add_the_rest(run);

@@ -52,7 +52,9 @@ struct TargetRow {
 
 // Means over the steps and ranks of the timeline.
 struct Overlap {
-  double compute_ms = 0, comm_ms = 0, exposed_ms = 0;
+  double compute_ms = 0, comm_ms = 0;
+  double exposed_ms = 0;         // waits while communication was on its way
+  double wait_for_ranks_ms = 0;  // the other waits: for a late rank, for its loss; no overlap could hide them
 
   double bound_ms() const { return compute_ms > comm_ms ? compute_ms : comm_ms; }
   double serial_ms() const { return compute_ms + comm_ms; }
