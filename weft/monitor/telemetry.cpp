@@ -1,10 +1,13 @@
 #include "weft/monitor/telemetry.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "weft/base/log.h"
 #include "weft/base/log_copy.h"
 #include "weft/base/text.h"
+#include "weft/base/units.h"
+#include "weft/monitor/numbers.h"
 #include "weft/monitor/trace_merge.h"
 #include "weft/monitor/write_trouble.h"
 
@@ -65,6 +68,12 @@ void add_ranks(StepMetrics& metrics, std::span<const RankNumbers> ranks) {
   }
 }
 
+// "0.125", "12.3", "1.5K".
+std::string rate_in_digits(double rate) {
+  const bool is_large = rate >= 999.5 && rate < 1e18;
+  return is_large ? format_count(std::llround(rate)) : significant_text(rate, 3);
+}
+
 }  // namespace
 
 Telemetry::Telemetry(Env& env, TelemetryOptions options)
@@ -121,9 +130,12 @@ void Telemetry::compare(int64_t step, std::span<const RankNumbers> ranks) {
 }
 
 void Telemetry::print(const StepMetrics& metrics) const {
-  std::string line = cat("step ", metrics.step, ": loss ", metrics.loss.value_or(0), ", lr ", metrics.lr.value_or(0));
-  if (metrics.grad_norm) line += cat(", gradient norm ", *metrics.grad_norm);
-  log_info(line, ", ", metrics.samples_per_s.value_or(0), " samples/s");
+  std::vector<std::string> parts;
+  if (metrics.loss) parts.push_back(cat("loss ", loss_text(*metrics.loss)));
+  if (metrics.lr) parts.push_back(cat("lr ", significant_text(*metrics.lr, 3)));
+  if (metrics.grad_norm) parts.push_back(cat("gradient norm ", loss_text(*metrics.grad_norm)));
+  if (metrics.samples_per_s) parts.push_back(cat(rate_in_digits(*metrics.samples_per_s), " samples/s"));
+  if (!parts.empty()) log_info("step ", metrics.step, ": ", join(parts, ", "));
 }
 
 void Telemetry::close() {
