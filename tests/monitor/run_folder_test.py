@@ -47,6 +47,9 @@ def test_rows_have_what_is_known_of_a_step(run: tuple[pathlib.Path, dict]) -> No
     assert last["flops_per_s"] == pytest.approx(run[1]["flops_per_step"] / (last["step_ms"] * 1e-3))
     assert last["mfu"] == pytest.approx(last["flops_per_s"] / run[1]["peak_flops_per_s"])
     assert last["rss_bytes"] > 1 << 20
+    peaks = [row["peak_rss_bytes"] for row in rows]
+    assert peaks == sorted(peaks) and 1 << 20 < peaks[-1] <= run[1]["peak_rss_bytes"], "it never falls, and the result has the last of it"
+    assert "peak_device_bytes" not in last, "there is no device"
     assert last["cpu_percent"] > 0
     assert last["sent_bytes"] > 0
     for name in ("step_ms", "busy_ms", "waits_ms", "rss_bytes"):
@@ -65,7 +68,7 @@ def test_the_board_has_all_ranks(run: tuple[pathlib.Path, dict]) -> None:
     assert [one["rank"] for one in board["ranks"]] == list(range(RANKS))
     for one in board["ranks"]:
         assert 0 < one["busy_ms"] <= one["step_ms"]
-        assert one["host"] and one["rss_bytes"] > 1 << 20
+        assert one["host"] and one["rss_bytes"] > 1 << 20 and one["peak_rss_bytes"] > 1 << 20
 
 
 def test_the_timeline_has_all_ranks_on_one_clock(run: tuple[pathlib.Path, dict]) -> None:

@@ -63,7 +63,10 @@ constexpr Column kColumns[] = {{"samples", &StepMetrics::samples},
                                {"device_fragmentation", &StepMetrics::device_fragmentation},
                                {"sent_reduce_bytes", &StepMetrics::sent_reduce_bytes},
                                {"sent_gather_bytes", &StepMetrics::sent_gather_bytes},
-                               {"sent_loss_bytes", &StepMetrics::sent_loss_bytes}};
+                               {"sent_loss_bytes", &StepMetrics::sent_loss_bytes},
+                               {"peak_rss_bytes", &StepMetrics::peak_rss_bytes},
+                               {"peak_device_bytes", &StepMetrics::peak_device_bytes},
+                               {"peak_device_reserved_bytes", &StepMetrics::peak_device_reserved_bytes}};
 
 std::string csv_header() {
   std::string out = "step";

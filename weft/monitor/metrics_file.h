@@ -35,7 +35,9 @@ struct StepMetrics {
   std::optional<double> sent_bytes = {};     // by this rank in this step: gradients and parameters
   // What that was for; loss: with the numbers that ranks tell each other of a step.
   std::optional<double> sent_reduce_bytes = {}, sent_gather_bytes = {}, sent_loss_bytes = {};
-  std::optional<double> rss_bytes = {}, device_bytes = {}, device_reserved_bytes = {};
+  std::optional<double> rss_bytes = {}, device_bytes = {}, device_reserved_bytes = {};  // after the step
+  // The most since the process began: activations are in these, and are gone when the step is over.
+  std::optional<double> peak_rss_bytes = {}, peak_device_bytes = {}, peak_device_reserved_bytes = {};
   std::optional<double> device_fragmentation = {};  // the part of what is reserved that is not allocated, 0 to 1
   std::optional<double> cpu_percent = {}, gpu_percent = {};  // 100: one core, or the device, all the time
   std::optional<double> unix_s = {};                         // when the step ended

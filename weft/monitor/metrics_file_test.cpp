@@ -21,7 +21,7 @@ constexpr char kHeader[] =
     "mean,"
     "rss_bytes_min,rss_bytes_mean,rss_bytes_max,device_bytes_min,device_bytes_mean,device_bytes_max,device_"
     "fragmentation,"
-    "sent_reduce_bytes,sent_gather_bytes,sent_loss_bytes\n";
+    "sent_reduce_bytes,sent_gather_bytes,sent_loss_bytes,peak_rss_bytes,peak_device_bytes,peak_device_reserved_bytes\n";
 
 class Metrics : public testing::TestWithParam<MetricsFormat> {
  protected:
@@ -143,7 +143,7 @@ TEST(MetricsRows, HoldEveryValueExactly) {
                             .exposed_comm_ms = std::nan("")};
   MetricsFile(env, "csv", MetricsFormat::kCsv, 0).add(metrics);
   EXPECT_EQ(read_file(env, "csv", 1 << 20),
-            std::string(kHeader) + "7,3584,0.1,1e-05,inf,,12.5,,,,,,nan" + std::string(35, ',') + "\n");
+            std::string(kHeader) + "7,3584,0.1,1e-05,inf,,12.5,,,,,,nan" + std::string(38, ',') + "\n");
   MetricsFile(env, "jsonl", MetricsFormat::kJsonLines, 0).add(metrics);
   const auto row = nlohmann::json::parse(read_file(env, "jsonl", 1 << 20));
   EXPECT_EQ(row["loss"], 0.1);

@@ -33,6 +33,9 @@ constexpr Field kTimes[] = {{"step_ms", &RankNumbers::step_ms},
 constexpr Field kLevels[] = {{"rss_bytes", &RankNumbers::rss_bytes},
                              {"device_bytes", &RankNumbers::device_bytes},
                              {"device_reserved_bytes", &RankNumbers::device_reserved_bytes},
+                             {"peak_rss_bytes", &RankNumbers::peak_rss_bytes},
+                             {"peak_device_bytes", &RankNumbers::peak_device_bytes},
+                             {"peak_device_reserved_bytes", &RankNumbers::peak_device_reserved_bytes},
                              {"cpu_percent", &RankNumbers::cpu_percent},
                              {"gpu_percent", &RankNumbers::gpu_percent}};
 

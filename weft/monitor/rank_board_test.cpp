@@ -22,7 +22,7 @@ TEST(RankBoard, HasMeansOfTimesAndTheLastLevels) {
   RankBoard board(Env::posix(), path, {"a", "b"});
   board.add(1, std::vector<RankNumbers>{{.step_ms = 1}, {.step_ms = 2}}, {});  // at once, then once a second
   board.add(2, std::vector<RankNumbers>{{.step_ms = 10, .rss_bytes = 5}, {.step_ms = 30}}, {});
-  board.add(3, std::vector<RankNumbers>{{.step_ms = 20, .rss_bytes = 7}, {.step_ms = 50}},
+  board.add(3, std::vector<RankNumbers>{{.step_ms = 20, .rss_bytes = 7, .peak_rss_bytes = 9}, {.step_ms = 50}},
             {{.rank = 1, .phase = "data", .ms = 9}});
   EXPECT_EQ(read_json(path)["step"], 1);
   board.close();
@@ -34,6 +34,8 @@ TEST(RankBoard, HasMeansOfTimesAndTheLastLevels) {
   EXPECT_EQ(got["ranks"][1]["step_ms"], 40);
   EXPECT_EQ(got["ranks"][1]["host"], "b");
   EXPECT_EQ(got["ranks"][0]["rss_bytes"], 7);
+  EXPECT_EQ(got["ranks"][0]["peak_rss_bytes"], 9);
+  EXPECT_FALSE(got["ranks"][0].contains("peak_device_bytes")) << "there is no device";
   EXPECT_FALSE(got["ranks"][0].contains("gpu_percent"));
   EXPECT_EQ(got["slow"][0]["rank"], 1);
   EXPECT_EQ(got["slow"][0]["phase"], "data");

@@ -48,6 +48,9 @@ RankRow rank_from(const Json& it) {
           .rss_bytes = number_of(it, "rss_bytes"),
           .device_bytes = number_of(it, "device_bytes"),
           .device_reserved_bytes = number_of(it, "device_reserved_bytes"),
+          .peak_rss_bytes = number_of(it, "peak_rss_bytes"),
+          .peak_device_bytes = number_of(it, "peak_device_bytes"),
+          .peak_device_reserved_bytes = number_of(it, "peak_device_reserved_bytes"),
           .cpu_percent = number_of(it, "cpu_percent"),
           .gpu_percent = number_of(it, "gpu_percent")};
 }

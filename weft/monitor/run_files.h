@@ -35,6 +35,7 @@ struct RunRow {
   double optimizer_ms = kUnknown, exposed_comm_ms = kUnknown, checkpoint_ms = kUnknown, other_ms = kUnknown;
   double mfu = kUnknown, cpu_percent = kUnknown, gpu_percent = kUnknown;
   double rss_bytes = kUnknown, device_bytes = kUnknown, device_reserved_bytes = kUnknown;
+  double peak_rss_bytes = kUnknown, peak_device_bytes = kUnknown, peak_device_reserved_bytes = kUnknown;
   double device_fragmentation = kUnknown, unix_s = kUnknown;
   double sent_reduce_bytes = kUnknown, sent_gather_bytes = kUnknown, sent_loss_bytes = kUnknown;
 };
@@ -60,6 +61,7 @@ struct RankRow {
   double step_ms = kUnknown, data_ms = kUnknown, forward_ms = kUnknown, backward_ms = kUnknown;
   double optimizer_ms = kUnknown, exposed_comm_ms = kUnknown, checkpoint_ms = kUnknown, busy_ms = kUnknown;
   double rss_bytes = kUnknown, device_bytes = kUnknown, device_reserved_bytes = kUnknown;
+  double peak_rss_bytes = kUnknown, peak_device_bytes = kUnknown, peak_device_reserved_bytes = kUnknown;
   double cpu_percent = kUnknown, gpu_percent = kUnknown;
 };
 

@@ -298,5 +298,32 @@ TEST(RunSummary, TargetsAreJudgedAtTheirBorders) {
   EXPECT_EQ(mark_of(RunFiles{}, "throughput"), TargetMark::kNotKnown);
 }
 
+// After a step its activations are freed: what is resident then says little.
+TEST(RunSummary, MemoryIsJudgedByItsPeak) {
+  RunFiles run;
+  run.result = RunResult{.status = "running", .device = "cpu"};
+  run.result->host_memory_bytes = 100;
+  run.ranks = RunRanks{.step = 1, .world = 2, .ranks = {{.rank = 0, .host = "a"}, {.rank = 1, .host = "a"}}};
+  for (RankRow& rank : run.ranks->ranks) rank.rss_bytes = 10;
+  EXPECT_EQ(mark_of(run, "memory"), TargetMark::kMet) << "of a run whose ranks tell no peak";
+  for (RankRow& rank : run.ranks->ranks) rank.peak_rss_bytes = 41;
+  EXPECT_EQ(mark_of(run, "memory"), TargetMark::kMissed) << "82 of the host's 100";
+  run.ranks.reset();
+  run.rows = {{.step = 1}};
+  run.rows[0].rss_bytes = 10, run.rows[0].peak_rss_bytes = 81;
+  EXPECT_EQ(summarize(run).peak_bytes, 81);
+  EXPECT_EQ(mark_of(run, "memory"), TargetMark::kMissed);
+}
+
+TEST(RunSummary, MemoryOfADeviceIsJudgedByItsPeak) {
+  RunFiles run = steady_run(86, 19, kUnknown);
+  run.rows[30].device_bytes = run.rows[30].device_reserved_bytes = 10;
+  run.rows[30].peak_device_bytes = 70;
+  EXPECT_EQ(summarize(run).peak_bytes, 70);
+  EXPECT_EQ(mark_of(run, "memory"), TargetMark::kMet);
+  run.rows[30].peak_device_reserved_bytes = 81;
+  EXPECT_EQ(mark_of(run, "memory"), TargetMark::kMissed) << "of what is held from the driver";
+}
+
 }  // namespace
 }  // namespace weft

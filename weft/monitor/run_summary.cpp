@@ -92,7 +92,11 @@ double peak_bytes_of(const RunFiles& run, bool on_device) {
     if (value > 0 && !(value <= out)) out = value;
   };
   if (run.result) grow(on_device ? run.result->peak_device_bytes : run.result->peak_rss_bytes);
-  for (const RunRow& row : run.rows) grow(on_device ? row.device_bytes : row.rss_bytes);
+  for (const RunRow& row : run.rows) {
+    grow(on_device ? row.device_bytes : row.rss_bytes);
+    grow(on_device ? row.peak_device_bytes
+                   : row.peak_rss_bytes);  // of a run that did not come to its result.json as well
+  }
   return out;
 }
 

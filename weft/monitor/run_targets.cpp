@@ -70,15 +70,22 @@ TargetRow communication(const RunSummary& summary) {
   return row;
 }
 
-// What the ranks of the fullest host hold together; rank 0 alone where nothing else is known.
+// The most that was resident, or what is now where no peak was recorded.
+double resident_bytes(const RankRow& rank) {
+  if (is_drawable(rank.peak_rss_bytes)) return rank.peak_rss_bytes;
+  return is_drawable(rank.rss_bytes) ? rank.rss_bytes : 0;
+}
+
+// What the ranks of the fullest host held together, as if all peaks were at one time: they do the same work side by side. Of rank 0
+// more may be known, as result.json comes last.
 double host_bytes(const RunFiles& run, const RunSummary& summary) {
   std::map<std::string, double> by_host;
   if (run.ranks) {
-    for (const RankRow& rank : run.ranks->ranks) by_host[rank.host] += is_drawable(rank.rss_bytes) ? rank.rss_bytes : 0;
+    for (const RankRow& rank : run.ranks->ranks) by_host[rank.host] += resident_bytes(rank);
   }
-  double most = 0;
+  double most = is_drawable(summary.peak_bytes) ? summary.peak_bytes : 0;
   for (const auto& [host, bytes] : by_host) most = std::max(most, bytes);
-  return most > 0 ? most : summary.peak_bytes;
+  return most;
 }
 
 // What is held from the driver, as the live page judges it: memory that no tensor uses is not there for others. Of the
@@ -86,9 +93,9 @@ double host_bytes(const RunFiles& run, const RunSummary& summary) {
 double device_bytes(const RunFiles& run, const RunSummary& summary) {
   double most = summary.peak_bytes;
   const auto grow = [&](double bytes) { most = bytes > 0 && !(bytes <= most) ? bytes : most; };
-  for (const RunRow& row : run.rows) grow(row.device_reserved_bytes);
+  for (const RunRow& row : run.rows) grow(row.device_reserved_bytes), grow(row.peak_device_reserved_bytes);
   if (!run.ranks) return most;
-  for (const RankRow& rank : run.ranks->ranks) grow(rank.device_reserved_bytes);
+  for (const RankRow& rank : run.ranks->ranks) grow(rank.device_reserved_bytes), grow(rank.peak_device_reserved_bytes);
   return most;
 }
 

@@ -68,6 +68,13 @@ void add_ranks(StepMetrics& metrics, std::span<const RankNumbers> ranks) {
   }
 }
 
+// Of this rank, the first; 0 is not known.
+void add_peaks(StepMetrics& metrics, const RankNumbers& mine) {
+  if (mine.peak_rss_bytes > 0) metrics.peak_rss_bytes = mine.peak_rss_bytes;
+  if (mine.peak_device_bytes > 0) metrics.peak_device_bytes = mine.peak_device_bytes;
+  if (mine.peak_device_reserved_bytes > 0) metrics.peak_device_reserved_bytes = mine.peak_device_reserved_bytes;
+}
+
 // "0.125", "12.3", "1.5K".
 std::string rate_in_digits(double rate) {
   const bool is_large = rate >= 999.5 && rate < 1e18;
@@ -117,6 +124,7 @@ void Telemetry::step_done(StepMetrics metrics, std::span<const RankNumbers> rank
   if (o_.rank != 0) return;
   add_times(metrics, times_);
   add_ranks(metrics, ranks);
+  if (!ranks.empty()) add_peaks(metrics, ranks[0]);
   csv_->add(metrics);
   lines_->add(metrics);
   sinks_->add(metrics);

@@ -2,13 +2,21 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/support/temp_dir.h"
+#include "weft/monitor/machine_use.h"
 
 namespace weft {
 namespace {
 
 class TelemetryOfRank0 : public testing::Test {
  protected:
+  nlohmann::json row_of(std::span<const RankNumbers> ranks) {
+    Telemetry telemetry(Env::posix(), {.folder = folder_.path().string(), .hosts = {"a", "b"}});
+    telemetry.step_done({.step = 1}, ranks);
+    return nlohmann::json::parse(read_file(Env::posix(), folder_ / "metrics.jsonl", 1 << 16));
+  }
   // What the step leaves on standard error.
   std::string said(const StepMetrics& metrics) {
     testing::internal::CaptureStderr();
@@ -34,6 +42,21 @@ TEST_F(TelemetryOfRank0, LinesOfStepsPerPrintAreForPeople) {
   EXPECT_EQ(said({.step = 12, .lr = 0.1, .samples_per_s = 999.9}), "[weft] step 12: lr 0.1, 1.0K samples/s\n")
       << "a loss that nobody gave is not 0";
   EXPECT_EQ(said({.step = 13}), "");
+}
+
+TEST_F(TelemetryOfRank0, RowsHaveItsOwnPeaks) {
+  std::vector<RankNumbers> ranks = {numbers_of({}), numbers_of({})};
+  EXPECT_GE(ranks[0].peak_rss_bytes, static_cast<double>(rss_bytes().value_or(0)) / 2)
+      << "the kernel counts in batches";
+  ranks[0].peak_rss_bytes = 5, ranks[1].peak_rss_bytes = 7;
+  EXPECT_EQ(row_of(ranks)["peak_rss_bytes"], 5);
+  EXPECT_FALSE(row_of(ranks).contains("peak_device_bytes")) << "there is no device";
+  ranks[0].peak_device_bytes = 11, ranks[0].peak_device_reserved_bytes = 12;
+  std::array<double, kNumRankNumbers> packed = {};
+  ranks[0].pack(packed);
+  ranks[0] = RankNumbers::unpack(packed);
+  EXPECT_EQ(row_of(ranks)["peak_device_bytes"], 11);
+  EXPECT_EQ(row_of(ranks)["peak_device_reserved_bytes"], 12);
 }
 
 }  // namespace
