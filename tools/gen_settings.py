@@ -23,7 +23,7 @@ TYPES = {"bool": "bool", "int": "int64_t", "float": "double", "string": "std::st
          "dtype": "Dtype", "strings": "std::vector<std::string>", "object": "Value", "list": "Value", "any": "Value", "null": "Value"}
 SECTION_COLUMNS = {"path", "struct", "strict", "strict_since", "open", "null", "since", "standing", "why", "why_zh", "doc", "keys", "aliases", "drops_auto"}
 COLUMNS = {"key", "type", "default", "null", "derived", "was", "range", "values", "fold", "cpp", "spellings", "aliases", "since",
-           "removed", "renamed", "deprecated", "effect", "standing", "why", "why_zh", "stages", "needs", "dead", "checked", "doc"}
+           "removed", "renamed", "deprecated", "effect", "standing", "why", "why_zh", "stages", "needs", "dead", "checked", "secret", "doc"}
 MADE_BY = "// Made by tools/gen_settings.py from settings.toml; change that.\n// clang-format off\n"
 
 
@@ -127,7 +127,7 @@ def cpp_table(table: dict) -> str:
                 f"{flag(row, 'spellings')}, {cpp_range(row.get('range'))}, {lists[1]}, {old}, {version(row.get('since'))}, "
                 f"{version(row.get('removed'))}, {text(row.get('renamed', ''))}, {text(row.get('deprecated', ''))}, "
                 f"Effect::k{camel(row['effect'])}, Standing::k{camel(row['standing'])}, {stages}, {text(row.get('needs', ''))}, "
-                f"{flag(row, 'dead')}, Checked::k{camel(row.get('checked', 'never'))}, {text(row.get('why', ''))}, {text(row.get('why_zh', ''))}, "
+                f"{flag(row, 'dead')}, {flag(row, 'secret')}, Checked::k{camel(row.get('checked', 'never'))}, {text(row.get('why', ''))}, {text(row.get('why_zh', ''))}, "
                 f"{text(row['doc'])}}},")
     argument_rows = []
     for number, arguments in enumerate(table["arguments"]):
@@ -279,6 +279,8 @@ def notes(row: dict, section: dict) -> str:
         found.append(f"only with `{row['needs']}`")
     if row.get("dead"):
         found.append("no effect")
+    if row.get("secret"):
+        found.append("never shown")
     for column, word in (("since", "since"), ("removed", "removed in"), ("renamed", "now"), ("deprecated", "write instead")):
         if row.get(column):
             found.append(f"{word} `{row[column]}`" if column in ("renamed", "deprecated") else f"{word} {row[column]}")

@@ -162,6 +162,14 @@ def test_explain_says_value_origin_and_default(weft, ds):
     assert wrong.code == 2 and "did you mean overlap_comm?" in wrong.err
 
 
+def test_a_secret_is_not_printed(weft, tmp_path):
+    (tmp_path / "ds.json").write_text('{"train_batch_size": 8,\n "weft": {"dashboard": {"host": "0.0.0.0", "token": "SECRETTOKEN123"}}}')
+    for flags in ([], ["--json"], ["--sarif"], ["--explain", "weft.dashboard.token"], ["--explain", "weft.dashboard.token", "--json"]):
+        done = check(weft, "ds.json", *flags)
+        assert done.code == 0, done.err
+        assert "SECRET" not in done.out + done.err, flags
+
+
 def test_fix_writes_a_config_without_the_slip(weft, ds, tmp_path):
     done = check(weft, ds, "--world", "8", "--fix", "fixed.json")
     assert "fixed keys/misspelt" in done.out, done.out + done.err

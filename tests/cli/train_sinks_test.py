@@ -188,3 +188,15 @@ def test_flops_profiler_with_a_file_that_cannot_be_written_prints(train, tmp_pat
     config(tmp_path, flops_profiler={"enabled": True, "output_file": "missing/flops.txt"})
     done = train(ranks=1)
     assert "missing/flops.txt" in done.err and done.err.count("FLOPs of step 1 on this rank") == 1
+
+
+def test_the_token_of_the_page_stands_in_no_other_file(train, tmp_path):
+    """The log, settings.json and the report are for all who may read the run; the page is for those who have the token."""
+    token = "SECRETTOKEN123"
+    config(tmp_path, dump_state=True, weft={"dashboard": {"host": "0.0.0.0", "port": 0, "token": token}}, comet={"api_key": token})
+    done = train()
+    assert "weft.dashboard.token = (set, not shown)" in done.err
+    assert token not in done.out + done.err
+    files = [file for file in (tmp_path / "runs").rglob("*") if file.is_file()]
+    assert {"settings.json", "report.html", "log.txt"} <= {file.name for file in files}
+    assert [file for file in files if token.encode() in file.read_bytes() and file.name != "dashboard.json"] == []

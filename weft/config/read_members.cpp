@@ -161,7 +161,7 @@ class Walker {
     Problem& problem =
         report(reading_, silently ? "keys/renamed" : "keys/removed", setting.path, member.key_span, message, fix);
     problem.deepspeed_refuses = !silently;
-    problem.current = reading_.document.source->brief(member.value.span);
+    problem.current = reading_.quoted(member.value.span);
     const bool can_move = silently && find_path(reading_.document.root, setting.renamed) == nullptr;
     if (can_move) {
       problem.edits = {{Edit::Kind::kMove, std::string(setting.path), std::string(setting.renamed)}};

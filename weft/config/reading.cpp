@@ -125,9 +125,26 @@ Span Reading::span_of(std::string_view path) const {
   return member != nullptr ? member->value.span : Span{};
 }
 
+bool Reading::hides(std::string_view path) const {
+  const Setting* const setting = find_setting(path);
+  return setting != nullptr && setting->secret && value(path).kind != Kind::kNull;
+}
+
+std::string Reading::quoted(Span span) const {
+  // By the file, not by values: one of the wrong type is no value, and a secret all the same.
+  const auto holds = [&](const Setting& setting) {
+    if (!setting.secret) return false;
+    const Member* const member = find_member_path(document.root, setting.path);
+    if (member == nullptr || member->value.kind == Kind::kNull) return false;
+    return member->value.span.begin < span.end && span.begin < member->value.span.end;
+  };
+  return std::ranges::any_of(settings(), holds) ? std::string(kNotShown) : document.source->brief(span);
+}
+
 std::string Reading::shown(std::string_view path) const {
+  if (hides(path)) return std::string(kNotShown);
   const Span span = span_of(path);
-  if (span.end != 0) return document.source->brief(span);
+  if (span.end != 0) return quoted(span);
   return find_setting(path) != nullptr ? to_json(value(path)) : "";
 }
 
@@ -161,8 +178,10 @@ std::vector<std::string> describe_settings(const Reading& reading) {
   for (const Setting& setting : settings()) {
     if (!setting.exists_in(reading.version)) continue;
     if (setting.standing != Standing::kHonoured && !reading.given(setting.path)) continue;
-    out.push_back(cat(setting.path, " = ", to_json(reading.value(setting.path)), " (",
-                      describe_origin(reading, setting.path, Language::kEnglish), ")"));
+    const std::string value =
+        reading.hides(setting.path) ? std::string(kNotShown) : to_json(reading.value(setting.path));
+    out.push_back(
+        cat(setting.path, " = ", value, " (", describe_origin(reading, setting.path, Language::kEnglish), ")"));
   }
   return out;
 }

@@ -45,6 +45,9 @@ struct Origin {
   Words note = {};  // kAuto, kDerived: the rule that made it
 };
 
+// What is shown of a secret. Files of a run and its log are for more eyes than the config is.
+inline constexpr std::string_view kNotShown = "(set, not shown)";
+
 struct Reading {
   Document document;
   Version version = kNewestDeepSpeed;
@@ -65,8 +68,12 @@ struct Reading {
   bool is_default(std::string_view path) const;
   // Where to point: the member's key and value, by any of its names; {} when it is not there.
   Span span_of(std::string_view path) const;
-  // What the user wrote, for messages; the resolved value where the file says nothing.
+  // What the user wrote, for messages; the resolved value where the file says nothing; kNotShown for a secret that is set.
   std::string shown(std::string_view path) const;
+  // A secret, and the file gives it: whatever shows values must show kNotShown for it.
+  bool hides(std::string_view path) const;
+  // The text there, cut short; kNotShown where it holds a secret.
+  std::string quoted(Span span) const;
   bool has_errors() const;
 };
 

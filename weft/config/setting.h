@@ -82,6 +82,7 @@ struct Setting {
   unsigned stages;         // bit s: ZeRO stage s reads it; 0: any
   std::string_view needs;  // "path=value" without which nothing reads it
   bool dead;               // parsed by DeepSpeed, used by nobody
+  bool secret;             // its value is never shown
   Checked checked;
   std::string_view why;  // what is behind the standing, in half a sentence; empty: it is honoured as the file means it
   std::string_view why_zh;

@@ -159,7 +159,7 @@ void report_unknown(Reading& reading, const Section& section, const Member& memb
   Problem& problem = report(reading, guess.rule, path, member.key_span, guess.message, guess.fix);
   if (refused) problem.severity = Severity::kError;
   problem.deepspeed_refuses = refused && section.path != "weft";
-  problem.current = reading.document.source->brief(member.value.span);
+  problem.current = reading.quoted(member.value.span);
   problem.suggested = guess.suggested;
   problem.edits = std::move(guess.edits);
 }
@@ -169,7 +169,7 @@ void report_standing(Reading& reading, std::string_view path, const Member& memb
     message.en += why.en;
     message.zh += why.zh;
     Problem& problem = report(reading, rule, path, member.key_span, std::move(message), std::move(fix));
-    problem.current = reading.document.source->brief(member.value.span);
+    problem.current = reading.quoted(member.value.span);
   };
   switch (standing) {
     case Standing::kHonoured: return;

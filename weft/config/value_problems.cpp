@@ -67,7 +67,7 @@ bool fails_own_check(const Setting& setting, const Value& value) {
 }
 
 void report_type(Reading& reading, const Setting& setting, const std::string& path, const Member& member) {
-  const std::string written = reading.document.source->brief(member.value.span);
+  const std::string written = reading.quoted(member.value.span);
   const auto meant = meant_value(setting, member.value);
   Words message = {cat(path, " must be ", describe_type(setting), ", not ", kind_name(member.value.kind), " ", written),
                    cat(path, " 应为 ", describe_type(setting), "，而不是 ", written)};
@@ -91,7 +91,7 @@ void report_type(Reading& reading, const Setting& setting, const std::string& pa
 }
 
 void report_range(Reading& reading, const Setting& setting, const std::string& path, const Member& member) {
-  const std::string written = reading.document.source->brief(member.value.span);
+  const std::string written = reading.quoted(member.value.span);
   Problem& problem = report(reading, "types/range", setting.path, member.value.span,
                             {cat(path, " must be ", describe_type(setting), "; ", written, " is not"),
                              cat(path, " 应为 ", describe_type(setting), "，", written, " 超出范围")});

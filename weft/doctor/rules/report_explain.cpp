@@ -138,7 +138,8 @@ std::string explain(const config::Reading& reading, std::string_view key, Langua
   const auto add = [&](std::string_view en, std::string_view zh, std::string_view value) {
     if (!value.empty()) table.rows.push_back({std::string(say(language, en, zh)), std::string(value)});
   };
-  add("value", "值", config::to_json(reading.value(setting.path)));
+  const bool hidden = reading.hides(setting.path);
+  add("value", "值", hidden ? std::string(config::kNotShown) : config::to_json(reading.value(setting.path)));
   add("from", "来源", config::describe_origin(reading, setting.path, language));
   add("type", "类型", config::describe_type(setting));
   add("default", "默认值", default_text(setting, language));
@@ -157,7 +158,7 @@ std::string explain(const config::Reading& reading, std::string_view key, Langua
 std::string explain_json(const config::Reading& reading, std::string_view key, Language language) {
   const Setting& setting = setting_called(key);
   Json out = {{"schema", 1}, {"file", reading.document.source->name()}, {"path", setting.path}};
-  out["value"] = json_of(reading.value(setting.path));
+  out["value"] = json_of(reading, setting);
   out["from"] = config::describe_origin(reading, setting.path, language);
   out["type"] = config::describe_type(setting);
   out["default"] = Json::parse(setting.default_json);

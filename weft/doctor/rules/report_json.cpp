@@ -47,8 +47,7 @@ void add_settings(Json& out, const config::Reading& reading, Language language) 
   Json resolved = Json::object(), origins = Json::object();
   for (const Setting& setting : config::settings()) {
     if (!is_shown(reading, setting)) continue;
-    const config::Value& value = reading.values[config::index_of(setting)];
-    section_at(resolved, setting.section->path)[std::string(setting.key)] = json_of(value);
+    section_at(resolved, setting.section->path)[std::string(setting.key)] = json_of(reading, setting);
     origins[std::string(setting.path)] = config::describe_origin(reading, setting.path, language);
   }
   out["resolved"] = std::move(resolved);
@@ -76,6 +75,10 @@ Json json_of(const config::Value& value) {
     }
   }
   return nullptr;
+}
+
+Json json_of(const config::Reading& reading, const Setting& setting) {
+  return reading.hides(setting.path) ? Json(config::kNotShown) : json_of(reading.value(setting.path));
 }
 
 Json json_of(const Verdict& verdict) {

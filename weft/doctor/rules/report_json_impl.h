@@ -11,6 +11,8 @@ namespace weft::doctor {
 using Json = nlohmann::ordered_json;  // keys stay in the order they were added
 
 Json json_of(const config::Value& value);
+// The setting's value; words in the place of a secret.
+Json json_of(const config::Reading& reading, const config::Setting& setting);
 // A problem with its place; `source` is what its span points into.
 Json json_of(const config::Problem& problem, const config::Source& source, config::Language language);
 Json json_of(const Good& good, const config::Source& source, config::Language language);

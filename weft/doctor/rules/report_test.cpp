@@ -55,6 +55,25 @@ Problem misspelt() {
           .deepspeed_refuses = true};
 }
 
+constexpr std::string_view kWithToken =
+    R"({"train_batch_size": 8, "weft": {"dashboard": {"host": "0.0.0.0", "token": "SECRETTOKEN123"}}})";
+
+TEST(Explain, DoesNotShowSecrets) {
+  const config::Reading reading = read(kWithToken);
+  const std::string text = explain(reading, "weft.dashboard.token", Language::kEnglish, kPipe);
+  EXPECT_EQ(text.find("SECRET"), std::string::npos);
+  EXPECT_NE(text.find("(set, not shown)"), std::string::npos) << text;
+  const json out = json::parse(explain_json(reading, "weft.dashboard.token", Language::kEnglish));
+  EXPECT_EQ(out["value"], "(set, not shown)");
+}
+
+TEST(JsonReport, DoesNotShowSecrets) {
+  const config::Reading reading = read(kWithToken);
+  const std::string text = json_report({reading, diagnose(reading, {})}, Language::kEnglish);
+  EXPECT_EQ(text.find("SECRET"), std::string::npos);
+  EXPECT_EQ(json::parse(text)["resolved"]["weft"]["dashboard"]["token"], "(set, not shown)");
+}
+
 Diagnosis one_of_each() {
   Diagnosis diagnosis;
   diagnosis.problems = {misspelt(),
