@@ -37,24 +37,30 @@ ClockReading ask(comm::Group& group, int rank, const at::Tensor& message, const 
     const int64_t theirs_ns = get(message), took_ns = clock() - asked_ns;
     if (took_ns >= quickest_ns) continue;
     quickest_ns = took_ns;
-    out = {.at_ns = theirs_ns, .offset_ns = asked_ns + took_ns / 2 - theirs_ns};
+    out = {.at_ns = theirs_ns,
+           .offset_ns = asked_ns + took_ns / 2 - theirs_ns,
+           .round_trip_ns = took_ns,
+           .asked_rank = rank};
   }
   return out;
 }
 
 // Each rank puts its own into its timeline.
 void tell_all(comm::Group& group, std::vector<ClockReading>& readings, at::Device device) {
-  const at::Tensor numbers = at::empty({2 * std::ssize(readings)}, at::kLong);
-  auto* const values = numbers.mutable_data_ptr<int64_t>();
-  for (size_t i = 0; i < readings.size(); ++i) {
-    values[2 * i] = readings[i].at_ns;
-    values[2 * i + 1] = readings[i].offset_ns;
+  constexpr int64_t ClockReading::* kFields[] = {&ClockReading::at_ns, &ClockReading::offset_ns,
+                                                 &ClockReading::round_trip_ns, &ClockReading::asked_rank};
+  const at::Tensor numbers = at::empty({std::ssize(kFields) * std::ssize(readings)}, at::kLong);
+  auto* value = numbers.mutable_data_ptr<int64_t>();
+  for (const ClockReading& reading : readings) {
+    for (const auto field : kFields) *value++ = reading.*field;
   }
   const at::Tensor there = numbers.to(device);
   group.broadcast(there, 0);
   const at::Tensor here = there.cpu();
-  const auto* const told = here.const_data_ptr<int64_t>();
-  for (size_t i = 0; i < readings.size(); ++i) readings[i] = {.at_ns = told[2 * i], .offset_ns = told[2 * i + 1]};
+  const auto* told = here.const_data_ptr<int64_t>();
+  for (ClockReading& reading : readings) {
+    for (const auto field : kFields) reading.*field = *told++;
+  }
 }
 
 }  // namespace

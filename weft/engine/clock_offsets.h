@@ -1,7 +1,7 @@
 // How far the clocks of the ranks' hosts are apart, so that their times can be drawn on one axis.
 //
 // Rank 0 asks one rank of each other host for its time, a few dozen times, and takes the quickest answer: the error is at most half of
-// that round trip, some tens of microseconds on Ethernet. Ranks of one host read the same clock. Clocks drift: who draws what took long
+// that round trip, some tens of microseconds on Ethernet, and is told with the reading. Ranks of one host read the same clock. Clocks drift: who draws what took long
 // reads them before and after (monitor/clock_line.h).
 //
 // A collective: all ranks call it. Failure: PeerLost.

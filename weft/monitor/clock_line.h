@@ -15,8 +15,13 @@
 namespace weft {
 
 struct ClockReading {
-  int64_t at_ns = 0;      // on this clock
-  int64_t offset_ns = 0;  // to be added, to have the common one
+  int64_t at_ns = 0;          // on this clock
+  int64_t offset_ns = 0;      // to be added, to have the common one
+  int64_t round_trip_ns = 0;  // of the question and its answer; 0: nobody had to ask, it is the common clock
+  int64_t asked_rank = -1;    // whose answer it is, for all of its host
+
+  // The offset is wrong by this at most.
+  int64_t error_ns() const { return (round_trip_ns + 1) / 2; }
 };
 
 class ClockLine {

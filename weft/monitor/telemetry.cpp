@@ -14,6 +14,8 @@
 namespace weft {
 namespace {
 
+constexpr int64_t kClockErrorNs = 500'000;  // from here on steps of a few ms are drawn visibly wrong
+
 std::string trace_folder(const std::string& run_folder) { return run_folder + "/trace"; }
 
 std::unique_ptr<TraceWriter> open_trace(Env& env, const TelemetryOptions& o) {
@@ -157,6 +159,12 @@ void Telemetry::close() {
 
 void Telemetry::add_clock(const ClockReading& reading) {
   if (trace_) trace_->add_clock(reading);
+  // One rank speaks for its host.
+  if (reading.error_ns() <= kClockErrorNs || reading.asked_rank != o_.rank || told_of_clock_) return;
+  told_of_clock_ = true;
+  log_warn("the clock of this host could be compared with rank 0's to ",
+           fixed_text(static_cast<double>(reading.error_ns()) * 1e-6, 2),
+           " ms only: in traces and timelines its ranks may stand that much too early or too late");
 }
 
 std::optional<std::string> Telemetry::join_traces() {

@@ -56,7 +56,7 @@ class Telemetry {
   void step_done(StepMetrics metrics, std::span<const RankNumbers> ranks);
   void set_bucket_names(std::vector<std::string> names) { slow_.set_bucket_names(std::move(names)); }
   void close();
-  // For the trace; by the clock of this rank's host.
+  // For the trace; by the clock of this rank's host. A poor one is warned of, once.
   void add_clock(const ClockReading& reading);
   // The timelines of all ranks as one: its path; nothing where some rank's is not in this folder. Requires: closed on every rank.
   std::optional<std::string> join_traces();
@@ -83,6 +83,7 @@ class Telemetry {
   LateSteps late_;
   SlowRanks slow_;
   StepTimes times_;  // of the step that collect() was asked for
+  bool told_of_clock_ = false;
 };
 
 }  // namespace weft

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/temp_dir.h"
@@ -42,6 +43,25 @@ TEST_F(TelemetryOfRank0, LinesOfStepsPerPrintAreForPeople) {
   EXPECT_EQ(said({.step = 12, .lr = 0.1, .samples_per_s = 999.9}), "[weft] step 12: lr 0.1, 1.0K samples/s\n")
       << "a loss that nobody gave is not 0";
   EXPECT_EQ(said({.step = 13}), "");
+}
+
+// Clocks are read two or three times a run, and every rank of a host has the reading of the one that was asked.
+TEST(TelemetryOfAnyRank, APoorClockIsWarnedOfOnceAHost) {
+  const test::TempDir folder;
+  const auto said_of = [&](int64_t round_trip_ns, int64_t asked_rank) {
+    testing::internal::CaptureStderr();
+    {
+      Telemetry telemetry(Env::posix(), {.folder = folder.path().string(), .rank = 1, .hosts = {"a", "b"}});
+      for (int i = 0; i < 3; ++i) telemetry.add_clock({.round_trip_ns = round_trip_ns, .asked_rank = asked_rank});
+    }
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said_of(1'000'000, 1), "");
+  const std::string said = said_of(1'600'000, 1);
+  EXPECT_NE(said.find("the clock of this host could be compared with rank 0's to 0.80 ms only"), std::string::npos)
+      << said;
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+  EXPECT_EQ(said_of(1'600'000, 0), "") << "another rank of this host says it";
 }
 
 TEST_F(TelemetryOfRank0, RowsHaveItsOwnPeaks) {

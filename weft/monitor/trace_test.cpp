@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/support/temp_dir.h"
 #include "weft/base/crash_env.h"
@@ -346,14 +347,20 @@ TEST_F(TraceMerge, FilesSayHowTheirClocksRun) {
     for (const int64_t at_ns : {0, 10'000'000}) {
       trace.add(
           std::vector{span("work", SpanCategory::kForward, clock_ns(at_ns + 5'000'000), clock_ns(at_ns + 5'001'000))});
-      trace.add_clock({.at_ns = clock_ns(at_ns), .offset_ns = at_ns - clock_ns(at_ns)});
+      trace.add_clock({.at_ns = clock_ns(at_ns), .offset_ns = at_ns - clock_ns(at_ns), .round_trip_ns = 61});
     }
     trace.add_clock({.at_ns = clock_ns(20'000'000), .offset_ns = 20'000'000 - clock_ns(20'000'000)});
   }
   const auto sources = traces_in(env_, "f");
   ASSERT_EQ(sources.size(), 2U);
   std::map<int64_t, std::vector<int64_t>> starts_ns;
-  for (const json& event : of_kind(merged(sources), "X")) starts_ns[event["pid"]].push_back(ns(event["ts"]));
+  std::set<int64_t> errors_ns;
+  const json trace = merged(sources);
+  for (const json& event : of_kind(trace, "X")) starts_ns[event["pid"]].push_back(ns(event["ts"]));
+  for (const json& event : of_kind(trace, "M")) {
+    if (event["name"] == "weft_clock") errors_ns.insert(event["args"]["error_ns"].get<int64_t>());
+  }
+  EXPECT_EQ(errors_ns, (std::set<int64_t>{0, 31})) << "half the round trip; the last reading had none";
   ASSERT_EQ(starts_ns[1].size(), 2U);
   for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(starts_ns[1][i], starts_ns[0][i], 10) << "drift is 5,000 ns and more";
   write_file(env_, trace_path("f", 1),

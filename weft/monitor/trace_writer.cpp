@@ -169,7 +169,9 @@ void TraceWriter::add_counters(int64_t at_ns, std::span<const CounterValue> valu
 
 void TraceWriter::add_clock(const ClockReading& reading) {
   if (!is_open()) return;
-  add_metadata("weft_clock", 0, cat("\"at_ns\":", reading.at_ns, ",\"offset_ns\":", reading.offset_ns));
+  add_metadata(
+      "weft_clock", 0,
+      cat("\"at_ns\":", reading.at_ns, ",\"offset_ns\":", reading.offset_ns, ",\"error_ns\":", reading.error_ns()));
 }
 
 void TraceWriter::flush() {
