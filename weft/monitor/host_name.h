@@ -1,11 +1,22 @@
-// The name of this machine, for what people read: errors, dumps and file names. A pure function of the system, any thread;
-// "localhost" where it has none.
+// The name of this machine, for what people read: errors, dumps and file names; and what tells it from another of the same name, as
+// images that are all called "localhost". Pure functions of the system, any thread; no failure.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace weft {
 
+// "localhost" where it has none.
 std::string this_host_name();
+
+// Of the running kernel, new at every boot; the name where there is no /proc.
+std::string this_boot_id();
+
+// "net:[4026531840]", of this process; "?" where it cannot be known.
+std::string this_namespace(std::string_view kind);
+
+// Equal in two processes only where now_ns() is one clock for both. Not always where it is: then it is compared in vain.
+std::string this_clock_name();
 
 }  // namespace weft
