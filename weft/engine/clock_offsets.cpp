@@ -65,18 +65,18 @@ void tell_all(comm::Group& group, std::vector<ClockReading>& readings, at::Devic
 
 }  // namespace
 
-std::vector<ClockReading> read_clocks(comm::Group& group, const std::vector<std::string>& hosts, at::Device device,
+std::vector<ClockReading> read_clocks(comm::Group& group, const std::vector<std::string>& clocks, at::Device device,
                                       const Clock& clock) {
   const at::Tensor message = at::empty({1}, at::TensorOptions().dtype(at::kLong).device(device)).zero_();
-  std::map<std::string, ClockReading> known = {{hosts[0], {.at_ns = clock()}}};
+  std::map<std::string, ClockReading> known = {{clocks[0], {.at_ns = clock()}}};
   for (int rank = 1; rank < group.world(); ++rank) {
-    const std::string& host = hosts[static_cast<size_t>(rank)];
-    if (known.contains(host)) continue;
-    known[host] = group.rank() == 0 ? ask(group, rank, message, clock) : ClockReading();
+    const std::string& name = clocks[static_cast<size_t>(rank)];
+    if (known.contains(name)) continue;
+    known[name] = group.rank() == 0 ? ask(group, rank, message, clock) : ClockReading();
     if (group.rank() == rank) answer(group, message, clock);
   }
   std::vector<ClockReading> out;
-  for (const std::string& host : hosts) out.push_back(known[host]);
+  for (const std::string& name : clocks) out.push_back(known[name]);
   if (known.size() > 1) tell_all(group, out, device);
   return out;
 }

@@ -67,7 +67,7 @@ class TraceReader {
 
 struct Header {
   int64_t rank = 0, origin_ns = 0;
-  std::string host;
+  std::string host, clock;
 };
 
 Header read_header(TraceReader& reader) {
@@ -80,7 +80,12 @@ Header read_header(TraceReader& reader) {
     reader.refuse_last("it does not start with the rank, the host and the origin of its clock");
   const auto origin_ns = origin.get<int64_t>();
   if (std::abs(static_cast<double>(origin_ns)) > kLongestUs * 1e3) reader.refuse_last("its clock's origin cannot be");
-  return {.rank = rank.get<int64_t>(), .origin_ns = origin_ns, .host = host.get<std::string>()};
+  // Older files have hosts only.
+  const Json clock = args.value("clock", host);
+  return {.rank = rank.get<int64_t>(),
+          .origin_ns = origin_ns,
+          .host = host.get<std::string>(),
+          .clock = clock.is_string() ? clock.get<std::string>() : host.get<std::string>()};
 }
 
 constexpr double kLongestNs = kLongestUs * 1e3;
@@ -111,10 +116,11 @@ ClockLine clock_of(Env& env, const TraceSource& source, const Header& header, co
   }
   TraceReader reader(env, source.path);
   out = clock_in(reader);
-  if (!out.empty() || header.host == first.host) return out;
+  if (!out.empty() || header.clock == first.clock) return out;
   refuse("the clocks of two hosts cannot be compared",
-         cat("rank ", header.rank, " ran on ", header.host, ", the first file's on ", first.host), source.path,
-         "give the offset between the two clocks");
+         cat("rank ", header.rank, " ran on ", header.host, ", the first file's on ",
+             header.host == first.host ? "another " : "", first.host),
+         source.path, "give the offset between the two clocks");
 }
 
 // From a file's own times to the common timeline, whose zero is the earliest of all zeros.
@@ -142,11 +148,11 @@ std::vector<Header> headers_of(Env& env, std::span<const TraceSource> sources) {
 std::vector<Shift> shifts_of(Env& env, std::span<const TraceSource> sources) {
   const std::vector<Header> headers = headers_of(env, sources);
   std::vector<Shift> out;
-  // One host has one clock, whatever is said of it.
-  const bool has_one_host =
-      std::ranges::all_of(headers, [&](const Header& one) { return one.host == headers[0].host; });
+  // One clock is not off from itself, whatever is said of it.
+  const bool has_one_clock =
+      std::ranges::all_of(headers, [&](const Header& one) { return one.clock == headers[0].clock; });
   for (size_t i = 0; i < sources.size(); ++i) {
-    const bool is_common = has_one_host && !sources[i].clock_offset_ns;
+    const bool is_common = has_one_clock && !sources[i].clock_offset_ns;
     out.push_back({.origin_ns = headers[i].origin_ns,
                    .clock = is_common ? ClockLine() : clock_of(env, sources[i], headers[i], headers[0])});
   }

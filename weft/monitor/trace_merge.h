@@ -2,6 +2,7 @@
 //
 // Ranks of one host read the same monotonic clock, so their files fit together as they are. Another host's clock has
 // another zero, and drifts: the files of a run on several hosts say how far theirs was from rank 0's (TraceWriter::add_clock).
+// Which clock a file is by it says itself: hosts may have the same name.
 //
 // A file that a crash cut short is taken up to its last whole line. Memory: one line at a time.
 //

@@ -291,9 +291,10 @@ TEST(TraceWriter, TakesMoreThanItRemembers) {
 
 class TraceMerge : public testing::Test {
  protected:
-  void write(const std::string& path, int64_t rank, int64_t origin_ns, const std::string& host = "a") {
+  void write(const std::string& path, int64_t rank, int64_t origin_ns, const std::string& host = "a",
+             const std::string& boot = "") {
     const std::vector<SpanEvent> events = {span("work", SpanCategory::kForward, origin_ns + 10, origin_ns + 30)};
-    written(env_, path, events, {.rank = rank, .host = host}, origin_ns);
+    written(env_, path, events, {.rank = rank, .host = host, .clock = host + boot}, origin_ns);
   }
   json merged(std::vector<TraceSource> sources) {
     result_ = merge_traces(env_, sources, "all");
@@ -335,6 +336,25 @@ TEST_F(TraceMerge, AnotherHostNeedsAnOffset) {
   EXPECT_EQ(ns(of_kind(trace, "X").back()["ts"]), 1010);
 }
 
+// Images are often all called "localhost".
+TEST_F(TraceMerge, HostsOfOneNameHaveClocksOfTheirOwn) {
+  write("0", 0, 5000, "localhost", " boot 1");
+  write("1", 1, 900'000, "localhost", " boot 2");
+  write("2", 2, 6000, "localhost", " boot 1");
+  EXPECT_NE(refusal({{"0"}, {"1"}}).find("rank 1 ran on localhost, the first file's on another localhost"),
+            std::string::npos);
+  EXPECT_EQ(ns(of_kind(merged({{"0"}, {"1", -894'000}}), "X").back()["ts"]), 1010);
+  EXPECT_EQ(ns(of_kind(merged({{"0"}, {"2"}}), "X").back()["ts"]), 1010);
+}
+
+TEST(TraceOwner, NamesTheClockByMoreThanTheHost) {
+  const std::string boot_id = read_file(Env::posix(), "/proc/sys/kernel/random/boot_id", 4096);
+  const TraceOwner owner;
+  EXPECT_TRUE(owner.clock.starts_with(this_host_name() + " ")) << owner.clock;
+  EXPECT_NE(owner.clock.find(boot_id.substr(0, boot_id.find('\n'))), std::string::npos) << owner.clock;
+  EXPECT_EQ(owner.clock, this_clock_name()) << "the same at every call";
+}
+
 // Two hosts whose clocks are hours apart and drift by 1 in 1,000.
 TEST_F(TraceMerge, FilesSayHowTheirClocksRun) {
   env_.make_folders("f");
@@ -342,7 +362,8 @@ TEST_F(TraceMerge, FilesSayHowTheirClocksRun) {
   const auto theirs_ns = [](int64_t ns) { return kHoursNs + ns + ns / 1000; };
   for (const int64_t rank : {0, 1}) {
     const auto clock_ns = [&](int64_t ns) { return rank == 0 ? ns : theirs_ns(ns); };
-    TraceWriter trace(env_, trace_path("f", rank), {.rank = rank, .host = rank == 0 ? "a" : "b"},
+    const std::string host = rank == 0 ? "a" : "b";
+    TraceWriter trace(env_, trace_path("f", rank), {.rank = rank, .host = host, .clock = host},
                       {.origin_ns = clock_ns(0)});
     for (const int64_t at_ns : {0, 10'000'000}) {
       trace.add(

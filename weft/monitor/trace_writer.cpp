@@ -52,7 +52,8 @@ TraceWriter::TraceWriter(Env& env, const std::string& path, const TraceOwner& ow
   buffer_ = "[\n";
   add_metadata("weft_trace", 0,
                cat("\"schema\":1,\"rank\":", owner.rank, ",\"origin_ns\":", options.origin_ns, ',',
-                   text_field("host", owner.host), ',', text_field("run_id", owner.run_id)));
+                   text_field("host", owner.host), ',', text_field("run_id", owner.run_id), ',',
+                   text_field("clock", owner.clock)));
   const std::string host = owner.host.empty() ? "" : cat(" on ", owner.host);
   add_metadata("process_name", 0, text_field("name", cat("rank ", owner.rank, host)));
   add_metadata("process_sort_index", 0, cat("\"sort_index\":", owner.rank));

@@ -23,6 +23,7 @@
 #include "weft/base/env.h"
 #include "weft/monitor/clock_line.h"
 #include "weft/monitor/counter.h"
+#include "weft/monitor/host_name.h"
 #include "weft/monitor/span.h"
 
 namespace weft {
@@ -35,6 +36,7 @@ struct TraceOwner {
   int64_t rank = 0;
   std::string host = {};
   std::string run_id = {};
+  std::string clock = this_clock_name();  // files with the same one fit together as they are
 };
 
 struct TraceOptions {
@@ -55,7 +57,7 @@ class TraceWriter {
   // In the order drain_spans() gives them.
   void add(std::span<const SpanEvent> events);
   void add_counters(int64_t at_ns, std::span<const CounterValue> values);
-  // How far this host's clock is from that of rank 0, for whoever joins the files. Needed where ranks have several hosts.
+  // How far this host's clock is from that of rank 0, for whoever joins the files. Needed where ranks have several clocks.
   void add_clock(const ClockReading& reading);
   // To the operating system; a crash of the process loses nothing from before.
   void flush();
