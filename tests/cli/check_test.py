@@ -170,6 +170,32 @@ def test_a_secret_is_not_printed(weft, tmp_path):
         assert "SECRET" not in done.out + done.err, flags
 
 
+REFUSED = {
+    "muon": {"optimizer": {"type": "Muon"}},
+    "torch_class": {"optimizer": {"type": "RMSprop"}},
+    "schedule": {"scheduler": {"type": "StepLR", "params": {"step_size": 5}}},
+    "amsgrad": {"optimizer": {"type": "AdamW", "params": {"amsgrad": True}}},
+    "states": {"optimizer": {"type": "AdamW", "params": {"fp32_optimizer_states": False}}},
+    "rate": {"optimizer": {"type": "AdamW", "params": {"lr": -0.001}}},
+    "int8_type": {"weft": {"compress": "int8"}, "communication_data_type": "bf16"},
+    "int8_fp16": {"weft": {"compress": "int8"}, "fp16": {"enabled": True}},
+    "int8_stage3": {"weft": {"compress": "int8"}, "zero_optimization": {"stage": 3}},
+    "lamb_masters": {"optimizer": {"type": "Lamb"}, "bf16": {"enabled": True, "bf16_master_weights_and_grads": True}, "zero_optimization": {"stage": 1}},
+    "hysteresis": {"fp16": {"enabled": True, "hysteresis": 0}},
+    "port": {"weft": {"dashboard": {"port": 70000}}},
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_run_refuses_is_an_error(weft, tiny, tmp_path, name):
+    config = {"train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}} | REFUSED[name]
+    (tmp_path / "ds.json").write_text(json.dumps(config))
+    done = check(weft, "ds.json", "--world", "1", "--json")
+    assert done.code == 1
+    assert json.loads(done.out)["verdict"]["errors"] == 1, done.out
+    assert weft("train", *tiny, "--data", "random", "--steps", "1", "--config", "ds.json").code == 2
+
+
 def test_fix_writes_a_config_without_the_slip(weft, ds, tmp_path):
     done = check(weft, ds, "--world", "8", "--fix", "fixed.json")
     assert "fixed keys/misspelt" in done.out, done.out + done.err

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "weft/base/text.h"
+#include "weft/config/offered.h"
 #include "weft/config/optimizer_names.h"
 #include "weft/config/reading_impl.h"
 
@@ -51,9 +52,20 @@ void report_argument(Reading& reading, std::string_view of, const ArgumentSet& s
   if (!meant.empty() && !taken) problem.edits = {{Edit::Kind::kRename, path, meant}};
 }
 
+// torch's schedules count from an epoch of their own; weft's go by the updates made.
+bool report_last_epoch(Reading& reading, std::string_view of, const Member& member) {
+  if (of != "scheduler" || member.key != "last_epoch") return false;
+  report(reading, "arguments/not-offered", cat(of, ".params.", member.key), member.key_span,
+         {"last_epoch: weft's schedules go by the updates made, which a checkpoint brings along",
+          "last_epoch：weft 的调度按已完成的更新数计算，检查点会带上它"},
+         {"leave it out", "删除它"});
+  return true;
+}
+
 void check_required(Reading& reading, std::string_view of, const ArgumentSet& set, const Value& params) {
   for (const Argument& argument : set.arguments) {
-    if (!argument.required || (params.is_object() && params.find(argument.name) != nullptr)) continue;
+    const Value* const given = params.is_object() ? params.find(argument.name) : nullptr;
+    if (!argument.required || (given != nullptr && given->kind != Kind::kNull)) continue;
     const std::string type = reading.value(cat(of, ".type")).text;
     report(reading, "arguments/missing", cat(of, ".params.", argument.name), reading.span_of(cat(of, ".type")),
            {cat(type, " needs ", argument.name), cat(type, " 必须给出 ", argument.name)},
@@ -70,7 +82,8 @@ void check_one(Reading& reading, std::string_view of) {
   if (set != nullptr) check_required(reading, of, *set, params);
   for (const Member& member : params.members) {
     if (set != nullptr && takes(*set, member.key)) continue;
-    if (!report_stray_argument(reading, of, member) && set != nullptr) report_argument(reading, of, *set, member);
+    if (report_last_epoch(reading, of, member) || report_stray_argument(reading, of, member)) continue;
+    if (set != nullptr) report_argument(reading, of, *set, member);
   }
 }
 
@@ -134,6 +147,22 @@ bool report_class_name(Reading& reading, const std::string& type) {
   problem.suggested = cat('"', name, '"');
   problem.edits = {{Edit::Kind::kSet, std::string(path), "", problem.suggested}};
   return true;
+}
+
+// DeepSpeed has it, or had it; weft has not.
+void check_offered(Reading& reading, std::string_view of) {
+  const std::string path = cat(of, ".type");
+  const Value& type = reading.value(path);
+  const bool is_known = type.kind == Kind::kString && knows_type(of, type.text);
+  if (!is_known || is_offered(of, type.text)) return;
+  const Absence absence = absence_of(of, type.text);
+  const bool schedule = of == "scheduler";
+  Problem& problem =
+      report(reading, "arguments/not-offered", path, reading.span_of(path),
+             {cat("weft does not have the ", schedule ? "schedule " : "optimizer ", type.text, ": ", absence.why.en),
+              cat("weft 没有", schedule ? "调度器 " : "优化器 ", type.text, "：", absence.why.zh)},
+             absence.instead);
+  problem.current = type.text;
 }
 
 // DeepSpeed takes the name from torch where it is not its own, and fails with an AttributeError once the engine is built.
@@ -212,6 +241,11 @@ void check_arguments(Reading& reading) {
   }
   check_removed_optimizer(reading);
   check_warmup(reading);
+  // What weft has not got, or cannot work with, last: DeepSpeed's own word about the same argument says more.
+  for (const std::string_view of : {"optimizer", "scheduler"}) {
+    if (!has_error_at(reading, cat(of, ".type"))) check_offered(reading, of);
+    check_argument_values(reading, of);
+  }
 }
 
 }  // namespace weft::config

@@ -111,6 +111,12 @@ constexpr RuleInfo kRules[] = {
      kTogetherZh},
     {"arguments/removed-optimizer", kError, "an optimizer that DeepSpeed removed", "DeepSpeed 已移除的优化器",
      kTogether, kTogetherZh},
+    {"arguments/not-offered", kError, "an optimizer, a schedule or an argument of them that weft does not have",
+     "weft 没有的优化器、调度器或其参数", "Another one in its place would change the training without a word.",
+     "悄悄换成别的会改变训练。"},
+    {"arguments/value", kError, "an argument with a value that nothing can be computed with", "参数的取值无法使用",
+     "A run would end with it; DeepSpeed often takes it, and trains on or fails at the first step.",
+     "训练会因此中止；DeepSpeed 往往照单全收，继续训练或在第一步出错。"},
     {"arguments/warmup-steps", kError, "warmup_num_steps of 0 or less", "warmup_num_steps 小于等于 0", kTogether,
      kTogetherZh},
 

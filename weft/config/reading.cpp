@@ -74,6 +74,12 @@ Problem& report(Reading& reading, std::string_view rule, std::string_view path, 
   return reading.problems.back();
 }
 
+bool has_error_at(const Reading& reading, std::string_view path) {
+  return std::ranges::any_of(reading.problems, [&](const Problem& problem) {
+    return problem.path == path && problem.severity == Severity::kError;
+  });
+}
+
 void set_value(Reading& reading, std::string_view path, Value value, Origin origin) {
   const size_t i = place_of(path);
   reading.values[i] = std::move(value);

@@ -26,6 +26,8 @@ void derive_values(Reading& reading);
 void resolve_batch(Reading& reading, const Facts& facts);
 // optimizer.params and scheduler.params against what their constructors take.
 void check_arguments(Reading& reading);
+// Of the values there, by what weft's own take. Part of check_arguments(). `of` is "optimizer" or "scheduler".
+void check_argument_values(Reading& reading, std::string_view of);
 // What the file says against what the trainer says.
 void check_facts(Reading& reading, const Facts& facts);
 // Settings that DeepSpeed refuses together.
@@ -36,6 +38,8 @@ void check_conflicts(Reading& reading);
 // Adds a problem of a rule of reading_rules(), with that rule's severity; the caller fills in the rest.
 Problem& report(Reading& reading, std::string_view rule, std::string_view path, Span span, Words message,
                 Words fix = {});
+
+bool has_error_at(const Reading& reading, std::string_view path);
 
 void set_value(Reading& reading, std::string_view path, Value value, Origin origin);
 

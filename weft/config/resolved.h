@@ -71,13 +71,13 @@ struct Dashboard {
 
 // Which optimizer, and its arguments.
 struct Optimizer {
-  std::optional<std::string> type = {};  // Adam, AdamW, Adagrad, Lamb, Lion, Muon (any case), or the exact name of a torch.optim class.
+  std::optional<std::string> type = {};  // Adam, AdamW, Adagrad, Lamb or Lion (any case), or SGD.
   std::optional<Value> params = {};  // Arguments of the optimizer: lr, betas, eps, weight_decay, ...
 };
 
 // Learning-rate schedule, stepped once per optimizer step that was not skipped.
 struct Scheduler {
-  std::optional<std::string> type = {};  // WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest, or a torch.optim.lr_scheduler class.
+  std::optional<std::string> type = {};  // WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest, ConstantLR, LinearLR or CosineAnnealingLR.
   std::optional<Value> params = {};  // Arguments of the schedule.
 };
 

@@ -91,18 +91,26 @@ constexpr Argument kArguments2[] = {{"lr", "0.001", false}, {"bias_correction", 
 constexpr std::string_view kArguments2Types[] = {"lamb"};
 constexpr Argument kArguments3[] = {{"lr", "0.001", false}, {"betas", "[0.9, 0.999]", false}, {"weight_decay", "0", false}, {"set_grad_none", "", false}, {"fp32_optimizer_states", "", false}};
 constexpr std::string_view kArguments3Types[] = {"lion"};
-constexpr Argument kArguments4[] = {{"lr", "", false}, {"momentum", "", false}, {"weight_decay", "", false}, {"ns_method", "", false}, {"betas", "", false}, {"eps", "", false}, {"muon_lr", "", false}, {"adam_lr", "", false}, {"per_head_muon", "", false}, {"adam_w_mode", "", false}};
-constexpr std::string_view kArguments4Types[] = {"muon"};
-constexpr Argument kArguments5[] = {{"warmup_min_lr", "0", false}, {"warmup_max_lr", "", false}, {"warmup_num_steps", "1000", false}, {"warmup_type", "\"log\"", false}, {"last_batch_iteration", "-1", false}};
-constexpr std::string_view kArguments5Types[] = {"WarmupLR"};
-constexpr Argument kArguments6[] = {{"total_num_steps", "", true}, {"warmup_min_lr", "0", false}, {"warmup_max_lr", "0.001", false}, {"warmup_num_steps", "1000", false}, {"warmup_type", "\"log\"", false}, {"last_batch_iteration", "-1", false}};
-constexpr std::string_view kArguments6Types[] = {"WarmupDecayLR"};
-constexpr Argument kArguments7[] = {{"total_num_steps", "", true}, {"warmup_min_ratio", "0", false}, {"warmup_num_steps", "1000", false}, {"cos_min_ratio", "0.0001", false}, {"warmup_type", "\"log\"", false}, {"last_batch_iteration", "-1", false}};
-constexpr std::string_view kArguments7Types[] = {"WarmupCosineLR"};
-constexpr Argument kArguments8[] = {{"cycle_min_lr", "", true}, {"cycle_max_lr", "", true}, {"decay_lr_rate", "0", false}, {"cycle_first_step_size", "2000", false}, {"cycle_second_step_size", "", false}, {"cycle_first_stair_count", "0", false}, {"cycle_second_stair_count", "", false}, {"decay_step_size", "0", false}, {"cycle_momentum", "true", false}, {"cycle_min_mom", "0.8", false}, {"cycle_max_mom", "0.9", false}, {"decay_mom_rate", "0", false}, {"last_batch_iteration", "-1", false}};
-constexpr std::string_view kArguments8Types[] = {"OneCycle"};
-constexpr Argument kArguments9[] = {{"lr_range_test_min_lr", "0.001", false}, {"lr_range_test_step_size", "2000", false}, {"lr_range_test_step_rate", "1", false}, {"lr_range_test_staircase", "false", false}, {"last_batch_iteration", "-1", false}};
-constexpr std::string_view kArguments9Types[] = {"LRRangeTest"};
+constexpr Argument kArguments4[] = {{"lr", "0.001", false}, {"momentum", "0", false}, {"dampening", "0", false}, {"weight_decay", "0", false}, {"nesterov", "false", false}, {"maximize", "", false}, {"foreach", "", false}, {"differentiable", "", false}, {"fused", "", false}};
+constexpr std::string_view kArguments4Types[] = {"sgd"};
+constexpr Argument kArguments5[] = {{"lr", "", false}, {"momentum", "", false}, {"weight_decay", "", false}, {"ns_method", "", false}, {"betas", "", false}, {"eps", "", false}, {"muon_lr", "", false}, {"adam_lr", "", false}, {"per_head_muon", "", false}, {"adam_w_mode", "", false}};
+constexpr std::string_view kArguments5Types[] = {"muon"};
+constexpr Argument kArguments6[] = {{"warmup_min_lr", "0", false}, {"warmup_max_lr", "", false}, {"warmup_num_steps", "1000", false}, {"warmup_type", "\"log\"", false}, {"last_batch_iteration", "-1", false}};
+constexpr std::string_view kArguments6Types[] = {"WarmupLR"};
+constexpr Argument kArguments7[] = {{"total_num_steps", "", true}, {"warmup_min_lr", "0", false}, {"warmup_max_lr", "0.001", false}, {"warmup_num_steps", "1000", false}, {"warmup_type", "\"log\"", false}, {"last_batch_iteration", "-1", false}};
+constexpr std::string_view kArguments7Types[] = {"WarmupDecayLR"};
+constexpr Argument kArguments8[] = {{"total_num_steps", "", true}, {"warmup_min_ratio", "0", false}, {"warmup_num_steps", "1000", false}, {"cos_min_ratio", "0.0001", false}, {"warmup_type", "\"log\"", false}, {"last_batch_iteration", "-1", false}};
+constexpr std::string_view kArguments8Types[] = {"WarmupCosineLR"};
+constexpr Argument kArguments9[] = {{"cycle_min_lr", "", true}, {"cycle_max_lr", "", true}, {"decay_lr_rate", "0", false}, {"cycle_first_step_size", "2000", false}, {"cycle_second_step_size", "", false}, {"cycle_first_stair_count", "0", false}, {"cycle_second_stair_count", "", false}, {"decay_step_size", "0", false}, {"cycle_momentum", "true", false}, {"cycle_min_mom", "0.8", false}, {"cycle_max_mom", "0.9", false}, {"decay_mom_rate", "0", false}, {"last_batch_iteration", "-1", false}};
+constexpr std::string_view kArguments9Types[] = {"OneCycle"};
+constexpr Argument kArguments10[] = {{"lr_range_test_min_lr", "0.001", false}, {"lr_range_test_step_size", "2000", false}, {"lr_range_test_step_rate", "1", false}, {"lr_range_test_staircase", "false", false}, {"last_batch_iteration", "-1", false}};
+constexpr std::string_view kArguments10Types[] = {"LRRangeTest"};
+constexpr Argument kArguments11[] = {{"factor", "0.3333333333333333", false}, {"total_iters", "5", false}};
+constexpr std::string_view kArguments11Types[] = {"ConstantLR"};
+constexpr Argument kArguments12[] = {{"start_factor", "0.3333333333333333", false}, {"end_factor", "1", false}, {"total_iters", "5", false}};
+constexpr std::string_view kArguments12Types[] = {"LinearLR"};
+constexpr Argument kArguments13[] = {{"T_max", "", true}, {"eta_min", "0", false}};
+constexpr std::string_view kArguments13Types[] = {"CosineAnnealingLR"};
 
 constexpr Setting kSettings[] = {
     {"train_batch_size", "train_batch_size", &kSections[0], Type::kInt, "null", true, true, {}, false, false, {0, kInfinity, true, false, ">0"}, {}, {}, {}, {}, "", "", Effect::kBehaviour, Standing::kHonoured, 0, "", false, false, Checked::kText, "", "", "Samples per optimizer step over all data-parallel ranks: micro batch x accumulation x world."},
@@ -144,10 +152,10 @@ constexpr Setting kSettings[] = {
     {"curriculum_learning", "curriculum_learning", &kSections[0], Type::kObject, "null", false, false, {}, false, false, {}, {}, {}, {}, {0, 19, 8}, "data_efficiency.data_sampling.curriculum_learning", "", Effect::kBehaviour, Standing::kRefused, 0, "", false, false, Checked::kNever, "weft's loader draws all samples whole", "weft 的数据加载器总是读取完整样本", "Sequence-length curriculum, old place."},
     {"progressive_layer_drop", "progressive_layer_drop", &kSections[0], Type::kObject, "null", false, false, {}, false, false, {}, {}, {}, {}, {0, 19, 8}, "", "", Effect::kBehaviour, Standing::kRefused, 0, "", false, false, Checked::kNever, "the model decides which layers run", "运行哪些层由模型决定", "Skips layers more and more often."},
     {"bfloat16", "bfloat16", &kSections[0], Type::kObject, "null", false, false, {}, false, false, {}, {}, {}, {}, {}, "", "bf16", Effect::kBehaviour, Standing::kHonoured, 0, "", false, false, Checked::kNever, "", "", "Old name of the section bf16."},
-    {"optimizer.type", "type", &kSections[1], Type::kString, "null", true, false, {}, false, false, {}, {}, {}, {}, {}, "", "", Effect::kBehaviour, Standing::kHonoured, 0, "", false, false, Checked::kNever, "", "", "Adam, AdamW, Adagrad, Lamb, Lion, Muon (any case), or the exact name of a torch.optim class."},
+    {"optimizer.type", "type", &kSections[1], Type::kString, "null", true, false, {}, false, false, {}, {}, {}, {}, {}, "", "", Effect::kBehaviour, Standing::kHonoured, 0, "", false, false, Checked::kNever, "DeepSpeed also has Muon and takes the name of any torch.optim class; weft refuses those (docs/optimizers.md)", "DeepSpeed 还有 Muon，也接受任何 torch.optim 类名；weft 会拒绝（见 docs/optimizers.md）", "Adam, AdamW, Adagrad, Lamb or Lion (any case), or SGD."},
     {"optimizer.params", "params", &kSections[1], Type::kObject, "null", true, false, {}, false, false, {}, {}, {}, {}, {}, "", "", Effect::kBehaviour, Standing::kHonoured, 0, "", false, false, Checked::kNever, "", "", "Arguments of the optimizer: lr, betas, eps, weight_decay, ..."},
     {"optimizer.legacy_fusion", "legacy_fusion", &kSections[1], Type::kBool, "false", false, false, {}, false, false, {}, {}, {}, {}, {}, "", "", Effect::kPerformance, Standing::kIgnored, 0, "", false, false, Checked::kNever, "there is one kernel for an optimizer, over all of a slice", "每种优化器只有一个内核，一次处理整个分片", "Old fused path of the fp16 optimizer."},
-    {"scheduler.type", "type", &kSections[2], Type::kString, "null", true, false, {}, false, false, {}, {}, {}, {}, {}, "", "", Effect::kBehaviour, Standing::kHonoured, 0, "", false, false, Checked::kNever, "", "", "WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest, or a torch.optim.lr_scheduler class."},
+    {"scheduler.type", "type", &kSections[2], Type::kString, "null", true, false, {}, false, false, {}, {}, {}, {}, {}, "", "", Effect::kBehaviour, Standing::kHonoured, 0, "", false, false, Checked::kNever, "DeepSpeed takes the name of any torch.optim.lr_scheduler class; weft refuses the others (docs/optimizers.md)", "DeepSpeed 接受任何 torch.optim.lr_scheduler 类名；其余的 weft 会拒绝（见 docs/optimizers.md）", "WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle, LRRangeTest, ConstantLR, LinearLR or CosineAnnealingLR."},
     {"scheduler.params", "params", &kSections[2], Type::kObject, "null", true, false, {}, false, false, {}, {}, {}, {}, {}, "", "", Effect::kBehaviour, Standing::kHonoured, 0, "", false, false, Checked::kNever, "", "", "Arguments of the schedule."},
     {"fp16.enabled", "enabled", &kSections[3], Type::kBool, "false", false, false, {}, false, false, {}, {}, {}, {}, {}, "", "", Effect::kBehaviour, Standing::kHonoured, 0, "", false, false, Checked::kNever, "", "", "Parameters in fp16, an fp32 master copy, a loss scale."},
     {"fp16.auto_cast", "auto_cast", &kSections[3], Type::kBool, "false", false, false, {}, false, false, {}, {}, {}, {}, {}, "", "", Effect::kBehaviour, Standing::kIgnored, 0, "", false, false, Checked::kNever, "the program calls forward, not the engine: cast inputs there; layers that get fp32 say so", "前向由程序调用而不是引擎：请在程序里转换输入；类型不符时算子会报错", "Cast floating-point inputs of forward to fp16."},
@@ -465,11 +473,15 @@ constexpr ArgumentSet kArgumentSets[] = {
     {"optimizer", kArguments2Types, kArguments2},
     {"optimizer", kArguments3Types, kArguments3},
     {"optimizer", kArguments4Types, kArguments4},
-    {"scheduler", kArguments5Types, kArguments5},
+    {"optimizer", kArguments5Types, kArguments5},
     {"scheduler", kArguments6Types, kArguments6},
     {"scheduler", kArguments7Types, kArguments7},
     {"scheduler", kArguments8Types, kArguments8},
     {"scheduler", kArguments9Types, kArguments9},
+    {"scheduler", kArguments10Types, kArguments10},
+    {"scheduler", kArguments11Types, kArguments11},
+    {"scheduler", kArguments12Types, kArguments12},
+    {"scheduler", kArguments13Types, kArguments13},
 };
 
 }  // namespace

@@ -3,8 +3,9 @@
 namespace weft::doctor {
 
 std::vector<std::span<const Rule>> families() {
-  return {file_rules(),  batch_rules(),    precision_rules(), performance_rules(), bucket_rules(),     memory_rules(),
-          zero3_rules(), schedule_rules(), inert_rules(),     reliability_rules(), environment_rules()};
+  return {conflict_rules(),    file_rules(),   batch_rules(),       precision_rules(),
+          performance_rules(), bucket_rules(), memory_rules(),      zero3_rules(),
+          schedule_rules(),    inert_rules(),  reliability_rules(), environment_rules()};
 }
 
 std::vector<config::RuleInfo> all_rules() {

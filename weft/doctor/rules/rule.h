@@ -65,6 +65,7 @@ std::span<const Rule> schedule_rules();
 std::span<const Rule> reliability_rules();
 std::span<const Rule> environment_rules();
 std::span<const Rule> file_rules();
+std::span<const Rule> conflict_rules();
 
 // All families in the order of the report.
 std::vector<std::span<const Rule>> families();

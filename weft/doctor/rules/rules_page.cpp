@@ -8,8 +8,9 @@ namespace {
 constexpr int kPageColumns = 140;
 
 constexpr std::string_view kOpening =
-    "Every rule that `weft check` applies to a DeepSpeed config, by family. An **error** stops DeepSpeed or loses a "
-    "setting "
+    "Every rule that `weft check` applies to a DeepSpeed config, by family. An **error** stops DeepSpeed or weft, or "
+    "loses "
+    "a setting "
     "the author believes in; a **warning** costs results, memory or time; **advice** is what would be better. A "
     "problem names "
     "its rule, as in `error[keys/misspelt]`; `--fail-on` says from which severity the exit code is 1.";

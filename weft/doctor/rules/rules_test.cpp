@@ -141,6 +141,8 @@ std::vector<Case> argument_cases() {
       {"arguments/class-name", optimizer("FusedAdam", "\"lr\": 1e-4"), optimizer("AdamW", "\"lr\": 1e-4")},
       {"arguments/missing", scheduler("WarmupDecayLR", ""), scheduler("WarmupDecayLR", "\"total_num_steps\": 2000")},
       {"arguments/removed-optimizer", optimizer("OneBitAdam", "\"lr\": 1e-4"), optimizer("Adam", "\"lr\": 1e-4")},
+      {"arguments/not-offered", optimizer("RMSprop", "\"lr\": 1e-4"), optimizer("SGD", "\"lr\": 1e-4")},
+      {"arguments/value", optimizer("AdamW", "\"lr\": -0.001"), optimizer("AdamW", "\"lr\": 0.001")},
       {"arguments/warmup-steps", scheduler("WarmupLR", "\"warmup_num_steps\": 0"),
        scheduler("WarmupLR", "\"warmup_num_steps\": 1")},
       {"schedule/hidden-peak", scheduler("WarmupDecayLR", "\"total_num_steps\": 2000"),
@@ -200,6 +202,39 @@ std::vector<Case> conflict_cases() {
       {"conflicts/lamb-static-scale",
        with("\"fp16\": {\"enabled\": true, \"loss_scale\": 128}, \"optimizer\": {\"type\": \"FusedLamb\"}"),
        with("\"fp16\": {\"enabled\": true}, \"optimizer\": {\"type\": \"FusedLamb\"}")},
+  };
+}
+
+std::string int8(const std::string& rest, const std::string& more = "") {
+  return with(cat("\"weft\": {\"compress\": \"int8\"", more, "}", rest.empty() ? "" : ", ", rest));
+}
+
+std::vector<Case> engine_conflict_cases() {
+  const std::string masters = "\"bf16_master_weights_and_grads\": true";
+  const auto lamb = [&](const std::string& bf16) {
+    return cat(
+        "{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 1}, \"optimizer\": {\"type\": "
+        "\"Lamb\", \"params\": {\"lr\": 1}}, \"bf16\": {",
+        bf16, "}}");
+  };
+  const auto fp16 = [](const std::string& rest) { return with(cat("\"fp16\": {\"enabled\": true, ", rest, "}")); };
+  return {
+      {"conflicts/compress-type", int8("\"communication_data_type\": \"bf16\""), int8("")},
+      {"conflicts/compress-copies", int8("", ", \"shard_update\": false"),
+       int8("\"zero_optimization\": {\"stage\": 1}", ", \"shard_update\": false")},
+      {"conflicts/compress-stage3", int8("\"zero_optimization\": {\"stage\": 3}"),
+       int8("\"zero_optimization\": {\"stage\": 2}")},
+      {"conflicts/compress-scale", int8("\"fp16\": {\"enabled\": true}"), int8("\"bf16\": {\"enabled\": true}")},
+      {"conflicts/compress-scale", int8("\"torch_autocast\": {\"enabled\": true, \"dtype\": \"fp16\"}"),
+       int8("\"torch_autocast\": {\"enabled\": true, \"dtype\": \"bf16\"}")},
+      {"conflicts/lamb-masters", lamb("\"enabled\": true, " + masters), lamb("\"enabled\": true")},
+      {"conflicts/states-need-bf16",
+       cat("{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 1}, \"bf16\": {", masters,
+           ", \"bf16_optimizer_states\": true}}"),
+       cat("{\"train_batch_size\": 8, \"zero_optimization\": {\"stage\": 1}, \"bf16\": {\"enabled\": true, ", masters,
+           ", \"bf16_optimizer_states\": true}}")},
+      {"conflicts/scale-power", fp16("\"initial_scale_power\": 128"), fp16("\"initial_scale_power\": 127")},
+      {"conflicts/hysteresis", fp16("\"hysteresis\": 0"), fp16("\"hysteresis\": 1")},
   };
 }
 
@@ -323,8 +358,9 @@ TEST_P(Rules, SaysNothingWhereItIsNot) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (const auto& part : {syntax_cases(), key_cases(), argument_cases(), conflict_cases(), file_and_precision_cases(),
-                           performance_cases(), memory_cases(), inert_cases(), reliability_cases()}) {
+  for (const auto& part :
+       {syntax_cases(), key_cases(), argument_cases(), conflict_cases(), engine_conflict_cases(),
+        file_and_precision_cases(), performance_cases(), memory_cases(), inert_cases(), reliability_cases()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
