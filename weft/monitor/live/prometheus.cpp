@@ -137,7 +137,7 @@ void add_status(std::string& out, const LiveState& state) {
         .add(state.progress_unix_s);
   if (state.world > 0)
     Family(out, "weft_world_size", "gauge", "Ranks of the run.").add(static_cast<double>(state.world));
-  Family(out, "weft_not_finite_losses", "gauge", "Steps so far whose loss was not a finite number.")
+  Family(out, "weft_not_finite_losses_total", "counter", "Steps so far whose loss was not a finite number.")
       .add(static_cast<double>(state.num_bad_losses));
 }
 

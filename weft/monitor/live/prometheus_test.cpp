@@ -10,7 +10,7 @@ namespace weft {
 namespace {
 
 LiveState sample() {
-  LiveState state{.name = "my \"run\"\\\n", .status = "running", .step = 12};
+  LiveState state{.name = "my \"run\"\\\n", .status = "running", .step = 12, .num_bad_losses = 3};
   state.latest.set("loss", std::nan(""));
   state.latest.set("step_ms", 250);
   state.latest.set("forward_ms", 100);
@@ -42,6 +42,8 @@ TEST(Prometheus, ValuesAreInBaseUnits) {
   EXPECT_TRUE(has_line(text, "weft_step_seconds 0.25"));
   EXPECT_TRUE(has_line(text, "weft_step_part_seconds{part=\"forward\"} 0.1"));
   EXPECT_TRUE(has_line(text, "weft_samples_total 64"));
+  EXPECT_TRUE(has_line(text, "weft_not_finite_losses_total 3"));
+  EXPECT_TRUE(has_line(text, "# TYPE weft_not_finite_losses_total counter")) << "increase() is for counters";
   EXPECT_TRUE(has_line(text, "weft_running 1"));
   EXPECT_TRUE(has_line(text, "weft_stalled 0"));
   EXPECT_TRUE(has_line(text, "weft_rank_slow_ratio{rank=\"1\",phase=\"backward\",where=\"blocks.3\"} 0.125"));
