@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include <csignal>
+#include <cstring>
 #include <list>
 #include <thread>
 
@@ -181,21 +182,30 @@ std::unique_ptr<Protocol> make_protocol(HttpServer::Handle handle, int listen_fd
 
 std::string address_text(const std::string& host, int port) { return cat(host, ":", port); }
 
-UniqueFd listen_on(const std::string& host, int port) {
-  addrinfo hints{.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  addrinfo* found = nullptr;
-  if (const int code = ::getaddrinfo(host.c_str(), cat(port).c_str(), &hints, &found); code != 0)
-    throw Error(ErrorKind::kInput, {.title = "the page cannot be served there",
-                                    .what = ::gai_strerror(code),
-                                    .where = host,
-                                    .fix = "give --host an address of this machine: 127.0.0.1, or 0.0.0.0 for all"});
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, ::freeaddrinfo);
-  UniqueFd fd(::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+void set_port(sockaddr_storage& address, int port) {
+  const in_port_t in_order = htons(static_cast<uint16_t>(port));
+  if (address.ss_family == AF_INET6)
+    reinterpret_cast<sockaddr_in6*>(&address)->sin6_port = in_order;
+  else
+    reinterpret_cast<sockaddr_in*>(&address)->sin_port = in_order;
+}
+
+UniqueFd listen_on(const ListenAddress& where, int port) {
+  if (port < 0 || port > 65535)
+    throw Error(ErrorKind::kInput,
+                {.title = "the page cannot be served at that port",
+                 .what = cat("the port is ", port, "; ports are 1 to 65535, and 0 means any free one"),
+                 .where = where.host(),
+                 .fix = ""});
+  sockaddr_storage address = where.address();
+  set_port(address, port);
+  UniqueFd fd(::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
   // Without it the port of a server that ended a moment ago stays taken for a minute.
   if (fd) ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (!fd || ::bind(fd.get(), list->ai_addr, list->ai_addrlen) != 0 || ::listen(fd.get(), 128) != 0)
-    throw IoError("listen for the page", address_text(host, port), errno);
+  if (!fd || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), where.size()) != 0 ||
+      ::listen(fd.get(), 128) != 0)
+    throw IoError("listen for the page", address_text(where.host(), port), errno);
   return fd;
 }
 
@@ -232,11 +242,31 @@ constexpr std::string_view kTooMany =
 
 }  // namespace
 
+ListenAddress::ListenAddress(const std::string& host) : host_(host) {
+  const addrinfo hints{.ai_flags = AI_PASSIVE, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  addrinfo* found = nullptr;
+  if (const int code = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); code != 0)
+    throw Error(ErrorKind::kInput, {.title = "the page cannot be served there",
+                                    .what = ::gai_strerror(code),
+                                    .where = host,
+                                    .fix = "give --host an address of this machine: 127.0.0.1, or 0.0.0.0 for all"});
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, ::freeaddrinfo);
+  size_ = list->ai_addrlen;
+  std::memcpy(&address_, list->ai_addr, size_);
+}
+
+bool ListenAddress::is_loopback() const {
+  if (address_.ss_family == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in*>(&address_)->sin_addr.s_addr) >> 24 == 127;
+  const in6_addr& six = reinterpret_cast<const sockaddr_in6*>(&address_)->sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&six) || (IN6_IS_ADDR_V4MAPPED(&six) && six.s6_addr[12] == 127);
+}
+
 class HttpServer::Impl {
  public:
-  Impl(const std::string& host, int port, Handle handle, HttpLimits limits)
+  Impl(const ListenAddress& address, int port, Handle handle, HttpLimits limits)
       : limits_(limits),
-        listen_fd_(listen_on(host, port)),
+        listen_fd_(listen_on(address, port)),
         stop_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         protocol_(make_protocol(std::move(handle), listen_fd_.get())),
         port_(bound_port(listen_fd_.get())) {
@@ -328,8 +358,8 @@ class HttpServer::Impl {
   std::thread acceptor_;
 };
 
-HttpServer::HttpServer(const std::string& host, int port, Handle handle, HttpLimits limits)
-    : impl_(std::make_unique<Impl>(host, port, std::move(handle), limits)) {}
+HttpServer::HttpServer(const ListenAddress& address, int port, Handle handle, HttpLimits limits)
+    : impl_(std::make_unique<Impl>(address, port, std::move(handle), limits)) {}
 HttpServer::~HttpServer() = default;
 int HttpServer::port() const { return impl_->port(); }
 

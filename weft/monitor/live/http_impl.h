@@ -9,6 +9,8 @@
 // Threads: `handle` is called from several at once. Failure: start throws Error; after that nothing does.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,13 +54,31 @@ struct HttpLimits {
   size_t request_bytes = 32 << 10;
 };
 
+// Where to listen, looked up once: whether it is this machine alone must be judged by the very address that is bound. A
+// name may begin with "127." and lead anywhere.
+class ListenAddress {
+ public:
+  // Failure: Error(kInput) for a host that has no address.
+  explicit ListenAddress(const std::string& host);
+
+  bool is_loopback() const;
+  const std::string& host() const { return host_; }
+  const sockaddr_storage& address() const { return address_; }
+  socklen_t size() const { return size_; }
+
+ private:
+  std::string host_;
+  sockaddr_storage address_{};
+  socklen_t size_ = 0;
+};
+
 class HttpServer {
  public:
   using Handle = std::function<HttpReply(const HttpRequest&)>;
 
-  // Listens at once. Port 0: any free one. Failure: IoError with EADDRINUSE and so on; Error(kInput) for a host that is
-  // no address of this machine.
-  HttpServer(const std::string& host, int port, Handle handle, HttpLimits limits);
+  // Listens at once. Port 0: any free one. Failure: IoError with EADDRINUSE and so on; Error(kInput) for a port that is
+  // none.
+  HttpServer(const ListenAddress& address, int port, Handle handle, HttpLimits limits);
   // Ends every connection and waits for their threads.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

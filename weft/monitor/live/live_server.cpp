@@ -15,25 +15,24 @@ namespace {
 
 using detail::HttpServer;
 
-bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
-
-LiveServerOptions settled(LiveServerOptions options) {
-  if (options.token.empty() && !is_loopback(options.host)) options.token = detail::random_token();
+LiveServerOptions settled(LiveServerOptions options, bool is_loopback) {
+  if (options.token.empty() && !is_loopback) options.token = detail::random_token();
   return options;
 }
 
-detail::SiteOptions site_options(const LiveServerOptions& options) {
+detail::SiteOptions site_options(const LiveServerOptions& options, bool is_loopback) {
   return {.token = options.token,
-          .is_loopback = is_loopback(options.host),
+          .is_loopback = is_loopback,
           .host = options.host,
           .max_event_clients = options.max_event_clients};
 }
 
-std::unique_ptr<HttpServer> listen(const LiveServerOptions& options, const HttpServer::Handle& handle) {
+std::unique_ptr<HttpServer> listen(const detail::ListenAddress& address, const LiveServerOptions& options,
+                                   const HttpServer::Handle& handle) {
   for (int tried = 0;; ++tried) {
     const int port = options.port == 0 ? 0 : options.port + tried;
     try {
-      return std::make_unique<HttpServer>(options.host, port, handle, detail::HttpLimits{});
+      return std::make_unique<HttpServer>(address, port, handle, detail::HttpLimits{});
     } catch (const IoError& error) {
       if (error.code() != EADDRINUSE || tried + 1 >= options.num_ports || port >= 65535) throw;
     }
@@ -56,9 +55,11 @@ class LiveServer::Impl {
  public:
   Impl(Env& env, const std::string& folder, LiveServerOptions options)
       : env_(env),
-        options_(settled(std::move(options))),
-        site_(env, folder, {.host = HostFacts::of_this_machine()}, site_options(options_)),
-        server_(listen(options_, [this](const detail::HttpRequest& request) { return site_.answer(request); })) {
+        address_(options.host),
+        options_(settled(std::move(options), address_.is_loopback())),
+        site_(env, folder, {.host = HostFacts::of_this_machine()}, site_options(options_, address_.is_loopback())),
+        server_(
+            listen(address_, options_, [this](const detail::HttpRequest& request) { return site_.answer(request); })) {
     if (options_.announce) announce(folder + "/dashboard.json");
   }
   ~Impl() {
@@ -90,6 +91,7 @@ class LiveServer::Impl {
   }
 
   Env& env_;
+  const detail::ListenAddress address_;
   const LiveServerOptions options_;
   detail::LiveSite site_;
   std::unique_ptr<HttpServer> server_;  // ends before the site it asks

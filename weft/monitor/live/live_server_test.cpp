@@ -95,6 +95,12 @@ TEST_F(Server, BeyondThisMachineItHasAToken) {
                   .starts_with("HTTP/1.1 200"));
 }
 
+TEST_F(Server, WhetherItNeedsATokenGoesByTheAddressNotByItsSpelling) {
+  EXPECT_EQ(LiveServer(Env::posix(), folder(), {.host = "2130706433", .port = 0}).token(), "") << "is 127.0.0.1";
+  EXPECT_EQ(LiveServer(Env::posix(), folder(), {.host = "0", .port = 0}).token().size(), 32u) << "is 0.0.0.0";
+  EXPECT_THROW(LiveServer(Env::posix(), folder(), {.host = "127.foo.invalid", .port = 0}), Error);
+}
+
 TEST_F(Server, AnAddressThatIsNotOursIsRefused) {
   EXPECT_THROW(LiveServer(Env::posix(), folder(), {.host = "no.such.host.invalid", .port = 0}), Error);
   EXPECT_THROW(LiveServer(Env::posix(), folder(), {.host = "192.0.2.1", .port = 0}), Error);
