@@ -14,6 +14,7 @@
 #include "weft/base/clock.h"
 #include "weft/base/fd.h"
 #include "weft/base/text.h"
+#include "weft/base/units.h"
 #include "weft/monitor/live/http_impl.h"
 
 namespace weft::detail {
@@ -26,8 +27,8 @@ bool wait_for(int fd, short events, int stop_fd, const Deadline& deadline) {
   return ready > 0 && both[1].revents == 0 && (both[0].revents & events) != 0;
 }
 
-// One connection as cpp-httplib sees it. Reading has one deadline and one sum of bytes for the whole request, so that a
-// client that sends a byte a second is not waited for; a write waits as long as bytes move.
+// One connection as cpp-httplib sees it, of a server or of a client. Reading has one deadline and one sum of bytes for
+// all that comes, so that a peer that sends a byte a second is not waited for; a write waits as long as bytes move.
 class Connection final : public httplib::Stream, public HttpStream {
  public:
   Connection(int fd, int stop_fd, const HttpLimits& limits)
@@ -72,6 +73,9 @@ class Connection final : public httplib::Stream, public HttpStream {
     if (ready > 0) is_open_ = false;
     return is_open_;
   }
+
+  bool was_too_long() const { return total_ >= limits_.request_bytes; }
+  bool was_too_slow() const { return request_by_.expired(); }
 
   void set_sink(httplib::DataSink* sink) { sink_ = sink; }
 
@@ -363,17 +367,46 @@ HttpServer::HttpServer(const ListenAddress& address, int port, Handle handle, Ht
 HttpServer::~HttpServer() = default;
 int HttpServer::port() const { return impl_->port(); }
 
-weft::Result<HttpAnswer> http_get(const std::string& host, int port, const std::string& path,
-                                  const std::string& token) {
-  httplib::ClientImpl client(host, port);
-  client.set_connection_timeout(3);
-  client.set_read_timeout(10);
-  httplib::Headers headers{{"Host", address_text(host, port)}};
+namespace {
+
+// The library's client, which times each read and takes a body of any size, over our bounded connection.
+class BoundedClient final : public httplib::ClientImpl {
+ public:
+  BoundedClient(const std::string& host, int port, HttpAnswerLimits limits)
+      : ClientImpl(host, port), limits_{.request_s = limits.answer_s, .request_bytes = limits.answer_bytes} {
+    set_connection_timeout(3);
+    set_decompress(false);  // a small answer may unpack to a huge one
+  }
+
+  // Why the answer was given up, or what the library says.
+  std::string trouble(httplib::Error error) const { return trouble_.empty() ? httplib::to_string(error) : trouble_; }
+
+ private:
+  bool process_socket(const Socket& socket, std::function<bool(httplib::Stream&)> talk) override {
+    Connection connection(socket.sock, -1, limits_);
+    if (talk(connection)) return true;
+    if (connection.was_too_long())
+      trouble_ = cat("it sends more than ", format_bytes(limits_.request_bytes));
+    else if (connection.was_too_slow())
+      trouble_ = cat("its answer was not whole after ", limits_.request_s, " s");
+    return false;
+  }
+
+  const HttpLimits limits_;
+  std::string trouble_;
+};
+
+}  // namespace
+
+weft::Result<HttpAnswer> http_get(const std::string& host, int port, const std::string& path, const std::string& token,
+                                  HttpAnswerLimits limits) {
+  BoundedClient client(host, port, limits);
+  httplib::Headers headers{{"Host", address_text(host, port)}, {"Accept-Encoding", "identity"}};
   if (!token.empty()) headers.emplace("Authorization", "Bearer " + token);
   const auto answer = client.Get(path, headers);
   if (answer) return HttpAnswer{.status = answer->status, .body = answer->body};
   return weft::Error(ErrorKind::kEnvironment, {.title = "no answer from the server of the run",
-                                               .what = httplib::to_string(answer.error()),
+                                               .what = client.trouble(answer.error()),
                                                .where = address_text(host, port),
                                                .fix = "is `weft watch` or the training still running there?"});
 }

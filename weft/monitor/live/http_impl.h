@@ -96,7 +96,15 @@ struct HttpAnswer {
   std::string body;
 };
 
-// One GET; `token` goes into the Authorization header when not empty. Failure: Error(kEnvironment) when nobody answers.
-Result<HttpAnswer> http_get(const std::string& host, int port, const std::string& path, const std::string& token);
+// What a server may use up of ours.
+struct HttpAnswerLimits {
+  double answer_s = 10;  // until the whole answer is there, however it trickles
+  size_t answer_bytes = 16 << 20;
+};
+
+// One GET; `token` goes into the Authorization header when not empty. Failure: Error(kEnvironment) when nobody answers,
+// or not within the limits.
+Result<HttpAnswer> http_get(const std::string& host, int port, const std::string& path, const std::string& token,
+                            HttpAnswerLimits limits = {});
 
 }  // namespace weft::detail
