@@ -166,8 +166,26 @@ def test_a_lost_connection_is_said_and_found_again(page, build_dir, tmp_path):
     with watching(build_dir, run.folder, "--port", str(server.port)):
         page.wait_for("document.querySelector('#lost').hidden && document.querySelector('#figures dd').firstChild.data === '31'")
         page.open("about:blank")
-    # While nobody answers the browser itself says so on the console; the page cannot keep it from that.
+    forget_the_browsers_own_complaints(page)
+
+
+def forget_the_browsers_own_complaints(page) -> None:
+    """While nobody answers the browser itself says so on the console; the page cannot keep it from that."""
     page.problems[:] = [text for text in page.problems if "ERR_" not in text]
+
+
+def test_another_run_at_the_same_address_is_drawn_from_its_start(page, build_dir, tmp_path):
+    with watching(build_dir, new_run(tmp_path / "long", steps=30).folder) as server:
+        page.open(server.url)
+        page.wait_for(f"{CHARTS} >= 4 && curves.step.length === 30")
+    page.wait_for("!document.querySelector('#lost').hidden")
+    with watching(build_dir, new_run(tmp_path / "short", steps=12).folder, "--port", str(server.port)):
+        page.wait_for("document.querySelector('h1').innerText === 'short' && curves.step.length === 12")
+        assert page.js("curves.step") == list(range(1, 13))
+        assert page.js("curves.columns.loss.mean.length") == 12
+        wait_until(lambda: last_point(page).startswith("Step 12:"))
+        page.open("about:blank")
+    forget_the_browsers_own_complaints(page)
 
 
 def test_a_token_goes_into_a_cookie(page, build_dir, tmp_path):

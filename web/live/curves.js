@@ -7,6 +7,7 @@ const column = (name, edge = 'mean') => {
   return found ? found[edge] || found.mean : null;
 };
 const take = got => {
+  if (!got.step.length) return;
   if (curves.step.length) {  // the first bin that came is our last one, grown
     curves.step.pop();
     for (const c of Object.values(curves.columns)) for (const values of Object.values(c)) values.pop();

@@ -70,7 +70,7 @@ int say_until_ended(PatientSource& source, bool json) {
   for (;;) {
     const LiveState& state = source.read();
     const std::string line = json ? state_json(state) : top_sentence(state);
-    const std::string key = json ? cat(state.version, " ", state.stalled) : line;
+    const std::string key = json ? cat(state.epoch, " ", state.version, " ", state.stalled) : line;
     if (key != said && !say(line)) return 1;
     said = key;
     if (has_ended(state)) return 0;

@@ -82,7 +82,8 @@ struct LiveState {
   std::vector<std::string> log;    // oldest first
   std::vector<std::string> notes;  // what could not be read, and why
   bool has_report = false;
-  int64_t epoch = 0;    // grows whenever rows were taken back: curves held by a reader are void
+  // Another one whenever curves held by a reader are void: rows were taken back, or another reader of a folder answers.
+  int64_t epoch = 0;
   int64_t version = 0;  // grows whenever anything here changed
 
   bool is_running() const { return status == "running" || status == "unknown"; }

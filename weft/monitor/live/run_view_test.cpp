@@ -171,6 +171,16 @@ TEST_F(View, ARunOfLongStepsIsGivenTime) {
   EXPECT_TRUE(look().stalled);
 }
 
+// So that a page which finds another run at its address does not draw that one's rows behind its own.
+TEST_F(View, EveryReaderHasAnEpochOfItsOwn) {
+  EXPECT_GT(view_.state().epoch, 1'700'000'000'000) << "milliseconds since 1970";
+  EXPECT_LT(view_.state().epoch, int64_t{1} << 53) << "JavaScript counts no further";
+  rows(1, 3);
+  const int64_t epoch = look().epoch;
+  EXPECT_EQ(look().epoch, epoch);
+  EXPECT_NE(parse_state(state_json(look())).value().epoch, 0);
+}
+
 TEST_F(View, AnEndedRunDoesNotStandStill) {
   rows(1, 10);
   write("result.json", R"({"schema":1,"status":"finished"})");
