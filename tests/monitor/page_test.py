@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import pathlib
 import re
+import signal
+import subprocess
 import sys
 import time
 
@@ -13,7 +16,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from browser import Browser, find_browser  # noqa: E402
 from fake_run import FakeRun  # noqa: E402
-from live_helpers import wait_until, watching  # noqa: E402
+from live_helpers import dashboard_url, wait_until, watching  # noqa: E402
 
 pytestmark = pytest.mark.skipif(find_browser() is None, reason="no chromium to open the page with: apt-get install chromium")
 
@@ -185,6 +188,34 @@ def test_another_run_at_the_same_address_is_drawn_from_its_start(page, build_dir
         assert page.js("curves.columns.loss.mean.length") == 12
         wait_until(lambda: last_point(page).startswith("Step 12:"))
         page.open("about:blank")
+    forget_the_browsers_own_complaints(page)
+
+
+@pytest.mark.parametrize("ending", ["finished", "stopped"])
+def test_a_run_that_ends_with_its_page_says_how_and_where_the_report_is(page, build_dir, tmp_path, tiny, ending):
+    steps = 10_000 if ending == "finished" else 1_000_000
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"train_micro_batch_size_per_gpu": 2, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, "weft": {"dashboard": {"port": 0}}}))
+    command = [str(build_dir / "bin" / "weft"), "train", *tiny, "--steps", str(steps), "--data", "random", "--config", str(config), "--name", "mine"]
+    run = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        page.open(dashboard_url(tmp_path / "runs" / "mine"))
+        page.wait_for("state && state.status === 'running' && state.step > 0")
+        if ending == "stopped":
+            run.send_signal(signal.SIGINT)
+        said = run.communicate(timeout=120)[1]
+    finally:
+        run.kill()
+        run.wait()
+    assert run.returncode == (0 if ending == "finished" else -signal.SIGINT), said
+    page.wait_for("!document.querySelector('#ended').hidden")
+    assert page.js("document.querySelector('#lost').hidden")
+    assert text_of(page, "#status") == ending
+    rows = (tmp_path / "runs" / "mine" / "metrics.jsonl").read_text().splitlines()
+    assert page.js("state.step") == json.loads(rows[-1])["step"]
+    assert text_of(page, "#ended") == "The run has ended; its page is no longer served. Its report is runs/mine/report.html."
+    assert page.js("document.querySelector('#report').hidden"), "a link that leads nowhere"
+    page.open("about:blank")
     forget_the_browsers_own_complaints(page)
 
 

@@ -46,7 +46,7 @@ const fetchCurves = async () => {
       drawCharts();
     } while (wanted);
   } catch (problem) {
-    setTimeout(fetchCurves, 3000);
+    if (!hasEnded()) setTimeout(fetchCurves, 3000);  // whoever serves there next is asked when it is found
   } finally {
     fetching = false;
   }

@@ -22,6 +22,8 @@ const figure = (label, value, small) => {
 };
 const ago = () => state.progress_unix_s > 0 ? `${duration(Date.now() / 1000 + clockOffset_s - state.progress_unix_s)} ago` : '';
 
+const hasEnded = () => state !== null && ['finished', 'stopped', 'failed'].includes(state.status);
+
 const showHeader = () => {
   $('name').textContent = state.name;
   const pill = $('status'), bad = state.stalled || state.status === 'failed';
@@ -161,7 +163,16 @@ const show = next => {
 // --- Connection --------------------------------------------------------------------------------------------------
 
 let source = null, heard_ms = Date.now();
-const lost = is => { $('lost').hidden = !is; };
+// A run that serves its own page takes it along when it ends: then nothing is wrong, and nothing is waited for.
+const lost = is => {
+  const ended = is && hasEnded();
+  $('lost').hidden = !is || ended;
+  $('ended').hidden = !ended;
+  if (!ended) return;
+  $('report').hidden = true;
+  $('ended').textContent = 'The run has ended; its page is no longer served. ' +
+    (state.has_report ? `Its report is ${state.folder}/report.html.` : `weft report ${state.folder} makes its report.`);
+};
 const connect = () => {
   if (source) source.close();
   source = new EventSource('/events');

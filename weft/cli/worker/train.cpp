@@ -451,6 +451,7 @@ int Training::run() {
   finish_monitor();
   finish(stop_.asked() ? "stopped" : "finished");
   if (leads()) print_closing_table(record_, has_report_ ? folder_->file("report.html") : "");
+  monitor_.reset();  // its page tells those who watch; the signal below would end it without a word
   stop_.leave_as_asked();
   return 0;
 }

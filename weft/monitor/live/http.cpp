@@ -57,7 +57,7 @@ class Connection final : public httplib::Stream, public HttpStream {
         continue;
       }
       const bool may_come = now < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-      is_open_ = may_come && wait_for(fd_, POLLOUT, stop_fd_, Deadline::after(limits_.write_s));
+      is_open_ = may_come && can_write();
       if (!is_open_) return -1;
     }
     return static_cast<ssize_t>(size);
@@ -70,9 +70,14 @@ class Connection final : public httplib::Stream, public HttpStream {
     // Nothing more is expected of the client: readable means that it hung up or talks out of turn.
     pollfd both[2] = {{.fd = fd_, .events = POLLRDHUP, .revents = 0}, {.fd = stop_fd_, .events = POLLIN, .revents = 0}};
     const auto ready = retry_interrupted([&] { return ::poll(both, 2, until.poll_ms()); });
-    if (ready > 0) is_open_ = false;
-    return is_open_;
+    if (ready > 0 && both[0].revents == 0)
+      last_by_ = Deadline::after(limits_.last_s);
+    else if (ready > 0)
+      is_open_ = false;
+    return is_open_ && !last_by_;
   }
+
+  bool is_last() const override { return is_open_ && last_by_.has_value(); }
 
   bool was_too_long() const { return total_ >= limits_.request_bytes; }
   bool was_too_slow() const { return request_by_.expired(); }
@@ -80,6 +85,11 @@ class Connection final : public httplib::Stream, public HttpStream {
   void set_sink(httplib::DataSink* sink) { sink_ = sink; }
 
  private:
+  bool can_write() const {
+    if (last_by_) return wait_for(fd_, POLLOUT, -1, *last_by_);
+    return wait_for(fd_, POLLOUT, stop_fd_, Deadline::after(limits_.write_s));
+  }
+
   bool fill() {
     if (total_ >= limits_.request_bytes || !wait_for(fd_, POLLIN, stop_fd_, request_by_)) return false;
     buffer_.resize(4096);
@@ -93,6 +103,7 @@ class Connection final : public httplib::Stream, public HttpStream {
   const int fd_, stop_fd_;
   const HttpLimits& limits_;
   const Deadline request_by_;
+  std::optional<Deadline> last_by_;  // once the server stops
   std::string buffer_;
   size_t taken_ = 0, total_ = 0;
   bool is_open_ = true;

@@ -37,6 +37,9 @@ class HttpStream {
   virtual bool send(std::string_view text) = 0;
   // Waits; false as above, and then at once.
   virtual bool wait(double seconds) = 0;
+  // After a wait that gave false: the server stops and the client still listens. What is sent now is the last, and has
+  // HttpLimits::last_s to go out, so that a client that does not read cannot hold up the end of a run.
+  virtual bool is_last() const = 0;
 };
 
 struct HttpReply {
@@ -51,6 +54,7 @@ struct HttpLimits {
   int max_connections = 64;
   double request_s = 5;  // until the whole request is there
   double write_s = 5;    // that a client may take no bytes
+  double last_s = 0.2;   // for the last words of a stream, from the stop on
   size_t request_bytes = 32 << 10;
 };
 

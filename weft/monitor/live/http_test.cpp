@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <latch>
 #include <thread>
 
 #include "weft/base/clock.h"
@@ -14,6 +15,81 @@ namespace weft::detail {
 namespace {
 
 const ListenAddress kHere("127.0.0.1");
+
+UniqueFd connect_to(int port, int receive_bytes = 0) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (receive_bytes > 0) ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
+  sockaddr_in address{.sin_family = AF_INET,
+                      .sin_port = htons(static_cast<uint16_t>(port)),
+                      .sin_addr = {htonl(INADDR_LOOPBACK)},
+                      .sin_zero = {}};
+  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return UniqueFd();
+  return fd;
+}
+
+void ask(const UniqueFd& fd) {
+  constexpr std::string_view kRequest = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  ASSERT_EQ(::send(fd.get(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL), static_cast<ssize_t>(kRequest.size()));
+}
+
+std::string receive_all(const UniqueFd& fd) {
+  std::string all;
+  char piece[4096];
+  for (ssize_t got = 0; (got = ::recv(fd.get(), piece, sizeof piece, 0)) > 0;)
+    all.append(piece, static_cast<size_t>(got));
+  return all;
+}
+
+// A server whose one stream waits until it may not any more, and then says `last`.
+class StreamServer {
+ public:
+  explicit StreamServer(std::string last) : last_(std::move(last)) {}
+  int port() const { return server_->port(); }
+  void wait_until_streaming() { streaming_.wait(); }
+  double stop_s() {
+    const Stopwatch watch;
+    server_.reset();
+    return watch.elapsed_s();
+  }
+  bool was_last = false, was_sent = false;
+
+ private:
+  HttpReply answer() {
+    return {.type = "text/plain", .body = "", .stream = [this](HttpStream& stream) {
+              stream.send("first\n");
+              streaming_.count_down();
+              while (stream.wait(60)) {
+              }
+              was_last = stream.is_last();
+              was_sent = was_last && stream.send(last_);
+            }};
+  }
+  const std::string last_;
+  std::latch streaming_{1};
+  std::unique_ptr<HttpServer> server_ =
+      std::make_unique<HttpServer>(kHere, 0, [this](const HttpRequest&) { return answer(); }, HttpLimits{});
+};
+
+TEST(HttpStream, HasTheLastWordWhenTheServerStops) {
+  StreamServer server("last\n");
+  const UniqueFd client = connect_to(server.port());
+  ask(client);
+  server.wait_until_streaming();
+  server.stop_s();
+  EXPECT_TRUE(server.was_last && server.was_sent);
+  const std::string all = receive_all(client);
+  EXPECT_NE(all.find("last\n"), std::string::npos) << all;
+}
+
+TEST(HttpStream, AClientThatDoesNotReadHoldsNobodyUp) {
+  StreamServer server(std::string(64 << 20, 'x'));
+  const UniqueFd client = connect_to(server.port(), 4096);
+  ask(client);
+  server.wait_until_streaming();
+  EXPECT_LT(server.stop_s(), 3);  // 0.2 s and a busy machine; a client that is waited for costs five
+  EXPECT_TRUE(server.was_last);
+  EXPECT_FALSE(server.was_sent);
+}
 
 TEST(ListenAddress, IsJudgedByWhereItLeadsNotByItsSpelling) {
   for (const char* host : {"127.0.0.1", "127.8.9.10", "localhost", "::1", "0:0:0:0:0:0:0:1", "2130706433", "0x7f000001",

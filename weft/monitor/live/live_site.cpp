@@ -1,6 +1,7 @@
 #include <sys/random.h>
 
 #include <charconv>
+#include <utility>
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
@@ -196,6 +197,14 @@ HttpReply LiveSite::events() {
       .type = "text/event-stream", .body = "", .stream = [place](HttpStream& stream) { place->send_events(stream); }};
 }
 
+// Of a server that stops: a run writes how it ended just before. One look for all pages, which reads a few megabytes at
+// most: the run waits for it.
+std::string LiveSite::last_state() {
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(has_looked_last_, true)) view_.refresh();
+  return state_json(view_.state());
+}
+
 void LiveSite::send_events(HttpStream& stream) {
   if (!stream.send("retry: 2000\n\n")) return;
   int64_t seen = -1;
@@ -213,6 +222,7 @@ void LiveSite::send_events(HttpStream& stream) {
     if (!stream.send(news)) return;
     silence.restart();
   } while (stream.wait(options_.refresh_s));
+  if (stream.is_last()) stream.send(cat("event: state\ndata: ", last_state(), "\n\n"));
 }
 
 }  // namespace weft::detail

@@ -37,6 +37,7 @@ class LiveSite {
   HttpReply report();
   HttpReply events();
   void send_events(HttpStream& stream);
+  std::string last_state();
   bool has_right_host(const HttpRequest& request) const;
   bool has_token(const HttpRequest& request) const;
   // The view, read anew when its last reading is older than refresh_s. Requires: mutex_ is held.
@@ -44,9 +45,10 @@ class LiveSite {
 
   Env& env_;
   const SiteOptions options_;
-  std::mutex mutex_;  // guards view_, read_at_
+  std::mutex mutex_;  // guards view_, read_at_ns_, has_looked_last_
   RunView view_;
-  int64_t read_at_ns_ = 0;  // 0: never
+  int64_t read_at_ns_ = 0;        // 0: never
+  bool has_looked_last_ = false;  // the look of a server that stops was taken
   std::atomic<int> num_event_clients_ = 0;
 };
 

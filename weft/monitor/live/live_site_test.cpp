@@ -130,6 +130,8 @@ class CountingStream final : public HttpStream {
     if (on_wait) on_wait();
     return waits_left_-- > 0;
   }
+  bool is_last() const override { return is_stopped; }
+  bool is_stopped = false;  // at the end of the waits; else the client left
   std::function<void()> on_wait;
   std::string text_;
 
@@ -152,6 +154,19 @@ TEST_F(Site, EventsComeWhenSomethingIsNew) {
   for (size_t at = 0; (at = stream.text_.find("event: state\ndata: {", at)) != std::string::npos; ++at) ++count;
   EXPECT_EQ(count, 2u) << "one at the start, one for the new row, none while nothing happens";
   EXPECT_NE(stream.text_.find("\"step\":2,"), std::string::npos);
+}
+
+TEST_F(Site, AServerThatStopsSaysHowTheRunEnded) {
+  std::ofstream(dir_ / "result.json") << R"({"schema":1,"status":"running"})";
+  for (const bool is_stopped : {false, true}) {
+    LiveSite site(Env::posix(), folder_, {}, {.refresh_s = 60});
+    CountingStream stream(0);
+    stream.is_stopped = is_stopped;
+    stream.on_wait = [&] { std::ofstream(dir_ / "result.json") << R"({"schema":1,"status":"finished"})"; };
+    site.answer(request("/events")).stream(stream);
+    EXPECT_EQ(stream.text_.find("\"finished\"") != std::string::npos, is_stopped) << stream.text_;
+    std::ofstream(dir_ / "result.json") << R"({"schema":1,"status":"running"})";
+  }
 }
 
 TEST_F(Site, PagesBeyondTheLimitAreTurnedAway) {

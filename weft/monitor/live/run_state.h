@@ -63,6 +63,7 @@ struct Verdict {
 
 struct LiveState {
   std::string name;
+  std::string folder;          // as the reader was given it
   std::string status;          // of result.json; "waiting" before anything is there, "unknown" without result.json
   bool stalled = false;        // should be running and stands still
   std::string status_note;     // a sentence where there is something to say

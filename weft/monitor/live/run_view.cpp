@@ -50,6 +50,7 @@ RunView::RunView(Env& env, const std::string& folder, RunViewOptions options)
       log_(env, path("log.txt"), kLogTailBytes),
       series_(options_.max_bins) {
   state_.name = last_part(folder);
+  state_.folder = folder;
   state_.status = "waiting";
   // A page that stays open may find another server at its address; what it holds is of that one then, not of us.
   state_.epoch = static_cast<int64_t>(system_unix_s() * 1e3);

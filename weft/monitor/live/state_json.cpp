@@ -71,6 +71,7 @@ std::string state_json(const LiveState& state) {
       {"version", state.version},
       {"epoch", state.epoch},
       {"name", state.name},
+      {"folder", state.folder},
       {"status", state.status},
       {"stalled", state.stalled},
       {"status_note", state.status_note},

@@ -124,6 +124,7 @@ Result<LiveState> parse_state(const std::string& text) {
                                            .fix = "is it a weft that serves there?"});
   LiveState state;
   take(object, "name", state.name);
+  take(object, "folder", state.folder);
   take(object, "status", state.status);
   take(object, "stalled", state.stalled);
   take(object, "status_note", state.status_note);
