@@ -219,6 +219,15 @@ def test_a_run_that_ends_with_its_page_says_how_and_where_the_report_is(page, bu
     forget_the_browsers_own_complaints(page)
 
 
+def test_what_a_silence_is_looked_into_with_is_shown(page, build_dir, tmp_path):
+    """Half a minute without an event; the page asks by itself, and the answer may be news."""
+    run = new_run(tmp_path / "demo", steps=30)
+    with shown(page, build_dir, run):
+        page.wait_for(f"{CHARTS} >= 4")
+        page.js("state.name = 'old'; showHeader(); heard_ms = 0")
+        page.wait_for("document.querySelector('h1').innerText === 'demo'", 10)
+
+
 def test_a_token_goes_into_a_cookie(page, build_dir, tmp_path):
     run = new_run(tmp_path / "demo", steps=30)
     with shown(page, build_dir, run, "--token", "abc") as server:

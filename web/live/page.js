@@ -195,6 +195,7 @@ setInterval(() => {
   if (small && state.step !== null) small.textContent = ago();
   if (Date.now() - heard_ms < 30000 || source.readyState === EventSource.CONNECTING) return;
   heard_ms = Date.now();
-  fetch('/api/state', { signal: AbortSignal.timeout(10000) }).then(answer => answer.ok ? lost(false) : Promise.reject(answer.status))
+  fetch('/api/state', { signal: AbortSignal.timeout(10000) }).then(answer => answer.ok ? answer.json() : Promise.reject(answer.status))
+    .then(next => { lost(false); show(next); })
     .catch(() => { lost(true); connect(); });
 }, 1000);

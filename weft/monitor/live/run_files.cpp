@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "weft/base/clock.h"
 #include "weft/base/text.h"
 #include "weft/monitor/live/run_files_impl.h"
 
@@ -129,19 +131,33 @@ std::string take_ranks(const std::string& text, LiveState& state) {
   return wrong_schema("ranks.json", object);
 }
 
+std::string clock_text(double unix_s) {
+  const auto since =
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::duration<double>(unix_s));
+  return iso_stamp(std::chrono::system_clock::time_point(since));
+}
+
 bool differs(const LiveState& before, const LiveState& after) {
-  const auto same = [](const NamedNumbers& a, const NamedNumbers& b) {
-    return std::ranges::equal(a.all(), b.all(), [](const auto& x, const auto& y) {
-      return x.first == y.first && (x.second == y.second || (std::isnan(x.second) && std::isnan(y.second)));
+  const auto same_number = [](const std::optional<double>& a, const std::optional<double>& b) {
+    return a == b || (a && b && std::isnan(*a) && std::isnan(*b));
+  };
+  const auto same = [&](const NamedNumbers& a, const NamedNumbers& b) {
+    return std::ranges::equal(a.all(), b.all(), [&](const auto& x, const auto& y) {
+      return x.first == y.first && same_number(x.second, y.second);
     });
   };
   const auto same_rank = [&](const RankState& a, const RankState& b) {
-    return a.rank == b.rank && a.health == b.health && a.host == b.host && same(a.numbers, b.numbers);
+    return a.rank == b.rank && a.health == b.health && a.host == b.host && a.why == b.why && same(a.numbers, b.numbers);
+  };
+  const auto same_slow = [&](const SlowNote& a, const SlowNote& b) {
+    return a.rank == b.rank && a.phase == b.phase && a.where == b.where && a.since_step == b.since_step &&
+           same_number(a.percent, b.percent) && same_number(a.ms, b.ms);
   };
   return before.status != after.status || before.stalled != after.stalled || before.num_rows != after.num_rows ||
-         before.epoch != after.epoch || before.name != after.name || before.has_report != after.has_report ||
-         before.log != after.log || before.notes != after.notes || before.step != after.step ||
-         before.slow.size() != after.slow.size() || !same(before.latest, after.latest) ||
+         before.status_note != after.status_note || before.words != after.words || before.epoch != after.epoch ||
+         before.name != after.name || before.has_report != after.has_report || before.log != after.log ||
+         before.notes != after.notes || before.step != after.step ||
+         !std::ranges::equal(before.slow, after.slow, same_slow) || !same(before.latest, after.latest) ||
          !same(before.facts, after.facts) || !std::ranges::equal(before.ranks, after.ranks, same_rank);
 }
 

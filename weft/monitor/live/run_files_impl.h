@@ -31,6 +31,9 @@ std::optional<PartTimes> parts_from(const std::function<std::optional<double>(st
 void judge_ranks(LiveState& state, double ranks_unix_s);
 std::vector<Verdict> judge(const LiveState& state, const HostFacts& host);
 
+// "2026-11-15T01:45:00Z".
+std::string clock_text(double unix_s);
+
 // Whether a reader who has seen `before` has to be told, the passing of time apart.
 bool differs(const LiveState& before, const LiveState& after);
 

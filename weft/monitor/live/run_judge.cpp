@@ -170,7 +170,7 @@ void judge_ranks(LiveState& state, double ranks_unix_s) {
     judge_rank(rank, state);
     if (!all_silent) continue;
     rank.health = RankHealth::kSilent;
-    rank.why = cat("last heard of ", short_duration_text(age_s), " ago");
+    rank.why = cat("not heard of since ", clock_text(ranks_unix_s));
   }
   // A world from a broken file must not become a million tiles.
   constexpr int64_t kMostTiles = 4096;

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "weft/base/clock.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
@@ -30,12 +29,6 @@ std::string last_part(const std::string& folder) {
   while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.pop_back();
   const size_t slash = trimmed.rfind('/');
   return slash == std::string::npos || trimmed.size() == 1 ? trimmed : trimmed.substr(slash + 1);
-}
-
-std::string clock_text(double unix_s) {
-  const auto since =
-      std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::duration<double>(unix_s));
-  return iso_stamp(std::chrono::system_clock::time_point(since));
 }
 
 std::string step_text(double seconds) { return format_duration(std::chrono::nanoseconds(std::llround(seconds * 1e9))); }
@@ -178,9 +171,10 @@ void RunView::judge_progress() {
   const double longest_s = recent_step_s_.empty() ? 0 : *std::ranges::max_element(recent_step_s_);
   if (age_s <= std::max(kStalledAfterS, kStalledAfterSteps * longest_s)) return;
   state_.stalled = true;
-  state_.status_note = cat("has stood still since ", clock_text(state_.progress_unix_s), ", for ",
-                           short_duration_text(age_s), ", after step ", grouped_text(*state_.step),
-                           longest_s > 0 ? cat("; its steps took up to ", step_text(longest_s)) : "");
+  // Since when, not for how long: that would be old as soon as it is read.
+  state_.status_note =
+      cat("has stood still since ", detail::clock_text(state_.progress_unix_s), ", after step ",
+          grouped_text(*state_.step), longest_s > 0 ? cat("; its steps took up to ", step_text(longest_s)) : "");
 }
 
 }  // namespace weft

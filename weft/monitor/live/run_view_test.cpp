@@ -171,6 +171,37 @@ TEST_F(View, ARunOfLongStepsIsGivenTime) {
   EXPECT_TRUE(look().stalled);
 }
 
+// A reader is told when there is news; a sentence that grows old by itself would be told once and stay.
+TEST_F(View, WhatIsSaidOfAStandstillStaysTrue) {
+  running();
+  rows(1, 10);
+  write("ranks.json", R"({"schema":1,"step":10,"world":1,"ranks":[{"rank":0,"host":"a","step_ms":200}]})");
+  look();
+  now_s_ += 100;
+  const LiveState first = look();
+  EXPECT_EQ(first.status_note,
+            "has stood still since 2025-11-16T16:40:02Z, after step 10; its steps took up to 200 ms");
+  EXPECT_EQ(first.ranks.at(0).why, "not heard of since 2025-11-16T16:40:02Z");
+  now_s_ += 100;
+  EXPECT_EQ(look().status_note, first.status_note);
+  EXPECT_EQ(look().ranks.at(0).why, first.ranks.at(0).why);
+  EXPECT_EQ(look().version, first.version);
+}
+
+TEST_F(View, ANoteThatChangedIsNews) {
+  running();
+  rows(1, 3);
+  const auto slow = [](const char* where) {
+    return cat(R"({"schema":1,"step":3,"world":1,"ranks":[],"slow":[{"rank":-1,"phase":"link","where":")", where,
+               R"(","percent":null}]})");
+  };
+  write("ranks.json", slow("a"));
+  const int64_t seen = look().version;
+  EXPECT_EQ(look().version, seen);
+  write("ranks.json", slow("b"));
+  EXPECT_GT(look().version, seen);
+}
+
 // So that a page which finds another run at its address does not draw that one's rows behind its own.
 TEST_F(View, EveryReaderHasAnEpochOfItsOwn) {
   EXPECT_GT(view_.state().epoch, 1'700'000'000'000) << "milliseconds since 1970";
