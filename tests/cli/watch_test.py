@@ -58,6 +58,13 @@ def test_a_server_says_the_same(weft, run, build_dir):
     assert weft("top", f"127.0.0.1:{server.port}", "--once").code == 1
 
 
+def test_escapes_of_a_run_do_not_reach_the_terminal(weft, run):
+    run.result("running\x1b]0;owned\x07", name="de\x1b[2Jmo", device="c\x9bpu")
+    done = weft("top", "runs/demo", "--once")
+    assert "owned" in done.out
+    assert not {"\x1b", "\x07", "\x9b"} & set(done.out)
+
+
 def test_into_a_pipe_it_says_a_line_until_the_run_ends(build_dir, run):
     process = subprocess.Popen([str(build_dir / "bin" / "weft"), "top", str(run.folder)], stdout=subprocess.PIPE, text=True)
     try:

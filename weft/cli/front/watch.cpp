@@ -13,6 +13,7 @@
 #include "weft/monitor/json_text.h"
 #include "weft/monitor/live/live_server.h"
 #include "weft/monitor/live/run_view.h"
+#include "weft/monitor/terminal.h"
 
 namespace weft::cli {
 namespace {
@@ -49,7 +50,7 @@ void say_where(const LiveServer& server, const std::string& folder, const WatchO
   } else {
     if (wanted_port != 0 && server.port() != wanted_port)
       std::printf("port %d is in use, so it is %d\n", wanted_port, server.port());
-    std::printf("%s is at %s\n", folder.c_str(), server.url().c_str());
+    std::printf("%s is at %s\n", printable(folder, {}).c_str(), server.url().c_str());
     if (!server.token().empty())
       std::printf("whoever has this address can see the run; for Prometheus: Authorization: Bearer %s\n",
                   server.token().c_str());

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/monitor/live/state_json.h"
+#include "weft/monitor/terminal.h"
 
 namespace weft {
 namespace {
@@ -119,7 +120,7 @@ Result<LiveState> parse_state(const std::string& text) {
   if (object.is_object()) take(object, "schema", schema);
   if (schema != 1 || !object.contains("status"))
     return Error(ErrorKind::kEnvironment, {.title = "the answer is not the state of a run",
-                                           .what = text.substr(0, 80),
+                                           .what = printable(text.substr(0, 80), {}),
                                            .where = "",
                                            .fix = "is it a weft that serves there?"});
   LiveState state;

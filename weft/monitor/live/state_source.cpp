@@ -7,6 +7,7 @@
 #include "weft/monitor/live/http_impl.h"
 #include "weft/monitor/live/run_view.h"
 #include "weft/monitor/live/state_json.h"
+#include "weft/monitor/terminal.h"
 
 namespace weft {
 namespace {
@@ -36,10 +37,11 @@ class ServerSource final : public StateSource {
                                       .where = name(),
                                       .fix = "give --token, or the whole address that weft watch printed there"});
     if (answer.status != 200)
-      throw Error(ErrorKind::kEnvironment, {.title = "the server does not answer with a state",
-                                            .what = cat("status ", answer.status, ": ", answer.body.substr(0, 120)),
-                                            .where = name(),
-                                            .fix = ""});
+      throw Error(ErrorKind::kEnvironment,
+                  {.title = "the server does not answer with a state",
+                   .what = cat("status ", answer.status, ": ", printable(answer.body.substr(0, 120), {})),
+                   .where = name(),
+                   .fix = ""});
     return parse_state(answer.body).value();
   }
   std::string name() const override { return cat(address_.host, ":", address_.port); }

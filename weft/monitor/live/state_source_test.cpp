@@ -7,6 +7,7 @@
 #include "tests/support/temp_dir.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/monitor/live/http_impl.h"
 #include "weft/monitor/live/live_server.h"
 
 namespace weft {
@@ -39,6 +40,26 @@ TEST(StateSource, AFolderAndItsServerSayTheSame) {
   EXPECT_EQ(remote->read().latest.get("loss"), 2.5);
   EXPECT_EQ(open_state_source(env, server.url(), "")->read().step, 7) << "the address as it is printed";
   EXPECT_THROW(open_state_source(env, cat("127.0.0.1:", server.port()), "wrong")->read(), Error);
+}
+
+TEST(StateSource, WhatAServerSaysInsteadOfAStateCannotDriveTheTerminal) {
+  detail::HttpReply reply;
+  const detail::HttpServer server(detail::ListenAddress("127.0.0.1"), 0,
+                                  [&](const detail::HttpRequest&) { return reply; }, {});
+  for (const int status : {200, 500}) {
+    reply = {.status = status,
+             .body =
+                 "\033]0;owned\a\xC2\x9B"
+                 "2J"};
+    try {
+      open_state_source(Env::posix(), cat("127.0.0.1:", server.port()), "")->read();
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("owned"), std::string::npos) << text;
+      for (const char* bad : {"\033", "\a", "\xC2\x9B"}) EXPECT_EQ(text.find(bad), std::string::npos) << status;
+    }
+  }
 }
 
 TEST(StateSource, NeitherFolderNorServer) {

@@ -16,13 +16,14 @@ namespace {
 
 constexpr int kLabelColumns = 8;
 
-// A line put together piece by piece: widths are counted before styles are added, as escapes have none.
+// A line put together piece by piece: widths are counted before styles are added, as escapes have none. Whatever is
+// added is made printable here, in one place: most of it comes from a run's files or from a server.
 class Line {
  public:
   explicit Line(const Terminal& terminal) : terminal_(terminal) {}
 
   Line& add(std::string_view text, Style how = Style::kPlain) {
-    const std::string shown = truncate_columns(text, room(), terminal_.unicode ? "…" : ".");
+    const std::string shown = truncate_columns(printable(text, terminal_), room(), terminal_.unicode ? "…" : ".");
     columns_ += display_columns(shown);
     text_ += style(shown, how, terminal_);
     return *this;
@@ -30,7 +31,7 @@ class Line {
   Line& label(std::string_view text) { return add(pad_columns(text, kLabelColumns), Style::kDim); }
   // Only whole: half a figure misleads.
   Line& add_if_fits(std::string_view text, Style how = Style::kPlain) {
-    return display_columns(text) <= room() ? add(text, how) : *this;
+    return display_columns(printable(text, terminal_)) <= room() ? add(text, how) : *this;
   }
   int room() const {
     return std::max(0, terminal_.columns - 1 - columns_);
@@ -69,10 +70,10 @@ std::string age_text(const LiveState& state) {
 
 void add_head(std::vector<std::string>& out, const LiveState& state, const Terminal& terminal) {
   Line head(terminal);
-  head.add(printable(state.name, terminal), Style::kBold).add("  ").add(shown_status(state), status_style(state));
+  head.add(state.name, Style::kBold).add("  ").add(shown_status(state), status_style(state));
   if (state.world > 0) head.add_if_fits(cat("  ", state.world, state.world == 1 ? " rank" : " ranks"));
   for (const auto& [name, text] : state.words)
-    if (name == "device") head.add_if_fits(cat("  ", printable(text, terminal)));
+    if (name == "device") head.add_if_fits(cat("  ", text));
   out.push_back(head.text());
   if (!state.status_note.empty())
     out.push_back(Line(terminal).add(state.status_note, state.stalled ? Style::kRed : Style::kDim).text());
@@ -190,7 +191,7 @@ std::string rank_line(const RankState& rank, const Terminal& terminal) {
   if (terminal.columns >= 90) line.add(cell("device_bytes", bytes_text, 11), how);
   if (!rank.host.empty() && terminal.columns >= 60)
     line.add(cat("  ", pad_columns(truncate_columns(printable(rank.host, terminal), 16), 8)), how);
-  line.add(cat("  ", rank.why.empty() ? "" : printable(rank.why, terminal)), how);
+  line.add(cat("  ", rank.why), how);
   return line.text();
 }
 
@@ -236,7 +237,7 @@ std::vector<std::string> log_lines(const LiveState& state, const Terminal& termi
   for (size_t i = state.log.size() - num_shown; i < state.log.size(); ++i) {
     const LogTone tone = log_tone(state.log[i]);
     const Style how = tone == LogTone::kError ? Style::kRed : tone == LogTone::kWarning ? Style::kBold : Style::kDim;
-    out.push_back(Line(terminal).add(printable(without_stamp(state.log[i], terminal), terminal), how).text());
+    out.push_back(Line(terminal).add(without_stamp(state.log[i], terminal), how).text());
   }
   return out;
 }
@@ -272,7 +273,7 @@ std::vector<std::string> top_lines(const LiveState& state, const Terminal& termi
   add_parts(out, state, terminal);
   add_memory(out, state, terminal);
   add_verdicts(out, state, terminal);
-  for (const auto& note : state.notes) out.push_back(Line(terminal).add(printable(note, terminal), Style::kRed).text());
+  for (const auto& note : state.notes) out.push_back(Line(terminal).add(note, Style::kRed).text());
   const auto room = [&] { return rows - static_cast<int>(out.size()); };
   const auto append = [&](std::vector<std::string> lines) {
     if (lines.empty()) return;
@@ -286,7 +287,7 @@ std::vector<std::string> top_lines(const LiveState& state, const Terminal& termi
 }
 
 std::string top_sentence(const LiveState& state) {
-  std::string out = cat(printable(state.name, {}), ": ", shown_status(state));
+  std::string out = cat(state.name, ": ", shown_status(state));
   if (state.step) out += cat(", step ", grouped_text(*state.step));
   if (const auto loss = state.latest.get("loss")) out += cat(", loss ", loss_text(*loss));
   if (const auto rate = finite(state.latest, "tokens_per_s")) out += cat(", ", rate_text(*rate), " tokens/s");
@@ -296,9 +297,9 @@ std::string top_sentence(const LiveState& state) {
       out += cat(", ", verdict.id, " ", percent_text(*verdict.share), " (", verdict.wants_more ? "above " : "below ",
                  fixed_text(100 * verdict.target, 0), " % wanted)");
   for (const auto& rank : state.ranks)
-    if (rank.health == RankHealth::kSlow) out += cat(", rank ", rank.rank, " is ", printable(rank.why, {}));
+    if (rank.health == RankHealth::kSlow) out += cat(", rank ", rank.rank, " is ", rank.why);
   if (!state.status_note.empty()) out += cat("; ", state.status_note);
-  return out;
+  return printable(out, {});
 }
 
 }  // namespace weft

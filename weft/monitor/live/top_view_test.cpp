@@ -74,10 +74,20 @@ TEST(Top, ASmallWindowKeepsTheHead) {
 }
 
 TEST(Top, TextFromTheRunCannotDriveTheTerminal) {
+  const std::string bad =
+      "a\033[2Jb\r\xC2\x9B"
+      "c";
   LiveState state = sample();
-  state.name = "a\033[2Jb";
-  EXPECT_EQ(joined(top_lines(state, {.columns = 80}, 40)).find('\033'), std::string::npos);
-  EXPECT_EQ(top_sentence(state).find('\033'), std::string::npos);
+  state.name = state.folder = state.status = state.status_note = bad;
+  state.words = {{"device", bad}, {"data", bad}};
+  for (auto& verdict : state.verdicts) verdict.id = verdict.label = verdict.note = bad;
+  for (auto& rank : state.ranks) rank.host = rank.why = bad;
+  state.slow = {{.rank = -1, .phase = bad, .where = bad}, {.rank = 2, .phase = bad, .where = bad}};
+  state.log = state.notes = {bad, "2026-11-16T10:00:00Z " + bad};
+  for (const std::string& text : {joined(top_lines(state, {.columns = 200}, 60)), top_sentence(state)}) {
+    EXPECT_NE(text.find("a [2Jb"), std::string::npos) << text;
+    for (const char* sign : {"\033", "\r", "\xC2\x9B"}) EXPECT_EQ(text.find(sign), std::string::npos) << text;
+  }
 }
 
 TEST(Top, AnEmptyRunIsNoTrouble) {
