@@ -228,6 +228,15 @@ def test_what_a_silence_is_looked_into_with_is_shown(page, build_dir, tmp_path):
         page.wait_for("document.querySelector('h1').innerText === 'demo'", 10)
 
 
+def test_numbers_beyond_all_bounds_do_not_break_the_page(page, build_dir, tmp_path):
+    run = new_run(tmp_path / "demo", steps=30)
+    run.add_rows(1, tokens_per_s=1e300, rss_bytes=1e300)
+    page.resize(360, 740)
+    with shown(page, build_dir, run):
+        page.wait_for(f"{CHARTS} >= 4 && document.querySelector('#figures').innerText.includes('1.00e+300')")
+        assert page.js(NO_SIDEWAYS_SCROLL)
+
+
 def test_a_token_goes_into_a_cookie(page, build_dir, tmp_path):
     run = new_run(tmp_path / "demo", steps=30)
     with shown(page, build_dir, run, "--token", "abc") as server:

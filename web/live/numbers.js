@@ -6,6 +6,7 @@ const known = v => typeof v === 'number' && Number.isFinite(v);
 const whole = v => known(v) ? Math.round(v).toLocaleString('en') : '\u2013';
 const count = v => {
   if (!known(v)) return '\u2013';
+  if (Math.abs(v) >= 1e18) return v.toPrecision(3);  // as digits it would be wider than the page
   for (const [size, letter] of [[1e12, 'T'], [1e9, 'B'], [1e6, 'M'], [1e3, 'K']])
     if (Math.abs(v) >= size * .9995) return fixed(v / size, Math.abs(v) >= 100 * size ? 0 : 1) + letter;
   return fixed(v, Math.abs(v) < 10 && v !== Math.round(v) ? 1 : 0);
@@ -13,6 +14,7 @@ const count = v => {
 const loss = v => !known(v) ? 'not a number' : v === 0 || (Math.abs(v) >= .01 && Math.abs(v) < 1e4) ? fixed(v, 3) : v.toPrecision(3);
 const bytes = v => {
   if (!known(v)) return '\u2013';
+  if (v >= 1e18) return `${v.toPrecision(3)} B`;
   for (const [size, unit] of [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']])
     if (v >= size) return `${fixed(v / size, v >= 100 * size ? 0 : 1)} ${unit}`;
   return `${v} B`;

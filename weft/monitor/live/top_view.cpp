@@ -52,8 +52,15 @@ std::optional<double> finite(const NamedNumbers& numbers, std::string_view name)
 std::string ms_text(double ms) {
   return ms >= 10000 ? cat(fixed_text(ms / 1000, 1), " s") : cat(fixed_text(ms, ms < 100 ? 1 : 0), " ms");
 }
-std::string bytes_text(double bytes) { return format_bytes(static_cast<uint64_t>(std::max(0.0, bytes))); }
-std::string rate_text(double rate) { return format_count(std::llround(rate)); }
+// A file may hold any number; past this one there is no integer to cut it down to.
+constexpr double kMostCounted = 1e18;
+std::string bytes_text(double bytes) {
+  return bytes < kMostCounted ? format_bytes(static_cast<uint64_t>(std::max(0.0, bytes)))
+                              : cat(significant_text(bytes, 3), " B");
+}
+std::string rate_text(double rate) {
+  return std::fabs(rate) < kMostCounted ? format_count(std::llround(rate)) : significant_text(rate, 3);
+}
 std::string percent_text(double share) { return cat(fixed_text(100 * share, 1), " %"); }
 
 Style status_style(const LiveState& state) {
@@ -129,7 +136,7 @@ constexpr Part kParts[] = {{StepPart::kData, "data", "d"},           {StepPart::
 void add_parts(std::vector<std::string>& out, const LiveState& state, const Terminal& terminal) {
   const auto parts = detail::parts_from([&](std::string_view name) { return finite(state.latest, name); });
   const double total_ms = parts ? std::accumulate(parts->begin(), parts->end(), 0.0) : 0;
-  if (total_ms <= 0) return;
+  if (total_ms <= 0 || !std::isfinite(total_ms)) return;
   Line bar(terminal), words(terminal);
   bar.label("parts");
   words.label("");
@@ -140,7 +147,7 @@ void add_parts(std::vector<std::string>& out, const LiveState& state, const Term
     const double ms = (*parts)[static_cast<size_t>(part)];
     if (ms <= 0) continue;
     sum_ms += ms;
-    const int end = static_cast<int>(std::lround(width * sum_ms / total_ms));
+    const int end = static_cast<int>(std::lround(width * (sum_ms / total_ms)));
     std::string run;
     for (; drawn < end; ++drawn) run += letter;
     bar.add(run, part == StepPart::kExposedComm ? Style::kRed : Style::kGreen);

@@ -90,6 +90,19 @@ TEST(Top, TextFromTheRunCannotDriveTheTerminal) {
   }
 }
 
+TEST(Top, NumbersBeyondAllBoundsAreShownAsTheyAre) {
+  LiveState state = sample();
+  for (const char* name : {"tokens_per_s", "samples_per_s", "rss_bytes", "device_bytes", "forward_ms", "backward_ms"})
+    state.latest.set(name, 1e300);
+  state.ranks[0].numbers.set("rss_bytes", 1e300);
+  const std::string text = joined(top_lines(state, {.columns = 120}, 40));
+  for (const char* words : {"1e+300 tokens/s", "1e+300 samples/s", "1e+300 B resident", "1e+300 B device"})
+    EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
+  for (const char* name : {"tokens_per_s", "rss_bytes", "forward_ms"}) state.latest.set(name, -1e300);
+  EXPECT_NE(top_sentence(state).find("-1e+300 tokens/s"), std::string::npos) << top_sentence(state);
+  EXPECT_NE(joined(top_lines(state, {.columns = 120}, 40)).find("0 B resident"), std::string::npos);
+}
+
 TEST(Top, AnEmptyRunIsNoTrouble) {
   const LiveState state{.name = "x", .status = "waiting", .status_note = "nothing has been written yet"};
   EXPECT_EQ(top_lines(state, {.columns = 80}, 24).size(), 2u);
