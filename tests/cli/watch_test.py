@@ -60,8 +60,9 @@ def test_a_server_says_the_same(weft, run, build_dir):
 
 def test_escapes_of_a_run_do_not_reach_the_terminal(weft, run):
     run.result("running\x1b]0;owned\x07", name="de\x1b[2Jmo", device="c\x9bpu")
+    run.write_ranks(slow=[{"rank": -1, "phase": "link", "where": "\x1b[31mx", "percent": 40.0, "ms": 12.0, "since_step": 260}])
     done = weft("top", "runs/demo", "--once")
-    assert "owned" in done.out
+    assert "the link between ranks is 40.0 % slower than it was" in done.out
     assert not {"\x1b", "\x07", "\x9b"} & set(done.out)
 
 

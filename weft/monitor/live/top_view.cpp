@@ -211,6 +211,19 @@ std::string rank_head(const Terminal& terminal) {
   return line.text();
 }
 
+// What was found slow and is no rank: these stand in no line of the ranks.
+std::vector<std::string> link_notes(const LiveState& state) {
+  std::vector<std::string> out;
+  for (const auto& slow : state.slow) {
+    if (slow.rank >= 0) continue;
+    const bool has_percent = slow.percent && std::isfinite(*slow.percent);
+    out.push_back(cat("the link between ranks is ", has_percent ? cat(fixed_text(*slow.percent, 1), " % ") : "",
+                      "slower than it was", slow.where.empty() ? "" : cat(" at ", slow.where),
+                      slow.since_step ? cat(", since step ", grouped_text(*slow.since_step)) : ""));
+  }
+  return out;
+}
+
 // Those in trouble first, then by number.
 std::vector<std::string> rank_lines(const LiveState& state, const Terminal& terminal, int rows) {
   if (state.ranks.empty() || rows < 2) return {};
@@ -280,6 +293,7 @@ std::vector<std::string> top_lines(const LiveState& state, const Terminal& termi
   add_parts(out, state, terminal);
   add_memory(out, state, terminal);
   add_verdicts(out, state, terminal);
+  for (const auto& words : link_notes(state)) out.push_back(Line(terminal).add(words, Style::kRed).text());
   for (const auto& note : state.notes) out.push_back(Line(terminal).add(note, Style::kRed).text());
   const auto room = [&] { return rows - static_cast<int>(out.size()); };
   const auto append = [&](std::vector<std::string> lines) {
@@ -305,6 +319,7 @@ std::string top_sentence(const LiveState& state) {
                  fixed_text(100 * verdict.target, 0), " % wanted)");
   for (const auto& rank : state.ranks)
     if (rank.health == RankHealth::kSlow) out += cat(", rank ", rank.rank, " is ", rank.why);
+  for (const auto& words : link_notes(state)) out += cat(", ", words);
   if (!state.status_note.empty()) out += cat("; ", state.status_note);
   return printable(out, {});
 }

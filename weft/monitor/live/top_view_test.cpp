@@ -90,6 +90,14 @@ TEST(Top, TextFromTheRunCannotDriveTheTerminal) {
   }
 }
 
+TEST(Top, ASlowLinkHasALineOfItsOwn) {
+  LiveState state = sample();
+  state.slow = {{.rank = -1, .phase = "link", .where = "", .percent = 40, .ms = 12, .since_step = 1200}};
+  const std::string words = "the link between ranks is 40.0 % slower than it was, since step 1,200";
+  EXPECT_NE(joined(top_lines(state, {.columns = 100}, 40)).find("\n" + words + "\n"), std::string::npos);
+  EXPECT_NE(top_sentence(state).find(", " + words), std::string::npos) << top_sentence(state);
+}
+
 TEST(Top, NumbersBeyondAllBoundsAreShownAsTheyAre) {
   LiveState state = sample();
   for (const char* name : {"tokens_per_s", "samples_per_s", "rss_bytes", "device_bytes", "forward_ms", "backward_ms"})
