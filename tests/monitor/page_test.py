@@ -228,6 +228,16 @@ def test_what_a_silence_is_looked_into_with_is_shown(page, build_dir, tmp_path):
         page.wait_for("document.querySelector('h1').innerText === 'demo'", 10)
 
 
+def test_without_a_gpu_the_use_of_the_processor_is_drawn(page, build_dir, tmp_path):
+    run = new_run(tmp_path / "demo", steps=60)
+    run.result(threads=4)
+    with shown(page, build_dir, run):
+        page.wait_for(f"{CHARTS} >= 6")
+        found = page.js("[...document.querySelectorAll('figure')].map(f => f.innerText).find(t => t.startsWith('Utilisation'))")
+        assert found and "CPU" in found, page.js("document.querySelector('#charts').innerText")
+        assert page.js("cpuUse().every(v => Math.abs(v - 102 / 4) < 1e-6)"), "of its four threads"
+
+
 def test_numbers_beyond_all_bounds_do_not_break_the_page(page, build_dir, tmp_path):
     run = new_run(tmp_path / "demo", steps=30)
     run.add_rows(1, tokens_per_s=1e300, rss_bytes=1e300)

@@ -48,6 +48,11 @@ const rangeOfLoss = () => {
   const pad = (high - low || Math.abs(high) || 1) * .05;
   return isLogLoss() ? [low * .95, high * 1.05] : [low - pad, high + pad];
 };
+// Where there is no GPU, as the target has it: processor time of the rank over its threads, or over one core where they are not known.
+const cpuUse = () => {
+  const cpu = column('gpu_percent') || state.words.device === 'cuda' ? null : column('cpu_percent'), threads = state.facts.threads;
+  return cpu && cpu.map(v => v === null ? null : known(threads) && threads > 0 ? Math.min(100, v / threads) : v);
+};
 const CHARTS = [
   { id: 'loss', title: () => isLogLoss() ? 'Loss, logarithmic scale' : 'Loss', full: true, height: 300, format: loss, axis: tick, log: () => isLogLoss(),
     lines: () => { const v = column('loss'); return v && noisy('loss', v, column('loss', 'min'), column('loss', 'max')); },
@@ -81,14 +86,15 @@ const CHARTS = [
         .filter(([c]) => column(c) && column(c).some(v => v > 0)).map(([c, name, colour]) => ({ name, values: column(c, 'max'), colour, width: 2 }));
       return lines.length ? lines : null;
     } },
-  { id: 'use', title: () => column('gpu_percent') ? 'Utilisation' : 'Share of peak (MFU)', format: v => `${fixed(v, 1)} %`, axis: v => `${fixed(v, 0)} %`, fromZero: true,
+  { id: 'use', title: () => column('gpu_percent') || cpuUse() ? 'Utilisation' : 'Share of peak (MFU)', format: v => `${fixed(v, 1)} %`, axis: v => `${fixed(v, 0)} %`, fromZero: true,
     lines: () => {
       const gpu = column('gpu_percent'), mfu = column('mfu'), lines = [];
       if (gpu) lines.push({ name: 'GPU', values: smooth(gpu), colour: '--c1', width: 2 });
+      if (cpuUse()) lines.push({ name: 'CPU', values: smooth(cpuUse()), colour: '--c1', width: 2 });
       if (mfu) lines.push({ name: 'of peak (MFU)', values: smooth(mfu.map(v => v === null ? null : 100 * v)), colour: '--c4', width: 2 });
       return lines.length ? lines : null;
     },
-    range: () => [0, 100] },
+    range: () => [0, Math.max(100, ...smooth(cpuUse() || []))] },
   { id: 'norm', title: 'Gradient norm', format: loss, axis: tick, fromZero: true,
     lines: () => { const v = column('grad_norm'); return v && noisy('norm', v, column('grad_norm', 'min'), column('grad_norm', 'max')); } },
 ];
