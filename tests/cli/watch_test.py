@@ -58,6 +58,22 @@ def test_a_server_says_the_same(weft, run, build_dir):
     assert weft("top", f"127.0.0.1:{server.port}", "--once").code == 1
 
 
+def test_watching_a_server_says_what_a_browser_can_open(build_dir, run):
+    with watching(build_dir, run.folder, "--token", "abc") as server:
+        command = [str(build_dir / "bin" / "weft"), "watch", f"127.0.0.1:{server.port}", "--token", "abc"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stderr.readline() == f"in a browser: http://127.0.0.1:{server.port}/?token=abc\n"
+            assert process.stdout.readline().startswith("demo: running, step 300, loss ")
+            run.result("finished")
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+            process.communicate()
+        without = subprocess.run(command[:3], capture_output=True, text=True, timeout=20)
+        assert without.returncode == 2 and f"http://127.0.0.1:{server.port}/ (with ?token=... behind it" in without.stderr
+
+
 def test_escapes_of_a_run_do_not_reach_the_terminal(weft, run):
     run.result("running\x1b]0;owned\x07", name="de\x1b[2Jmo", device="c\x9bpu")
     run.write_ranks(slow=[{"rank": -1, "phase": "link", "where": "\x1b[31mx", "percent": 40.0, "ms": 12.0, "since_step": 260}])

@@ -54,12 +54,13 @@ class PatientSource {
   LiveState last_;
 };
 
-int draw_until_left(PatientSource& source) {
+int draw_until_left(PatientSource& source, const std::string& page) {
+  const std::string last_line = cat("q leaves", page.empty() ? "" : cat("; in a browser: ", page));
   TopScreen screen;
   do {
     Terminal terminal = detect_terminal(STDOUT_FILENO);
     auto lines = top_lines(source.read(), terminal, TopScreen::rows() - 1);
-    lines.push_back(style(truncate_columns("q leaves", terminal.columns - 1), Style::kDim, terminal));
+    lines.push_back(style(truncate_columns(last_line, terminal.columns - 1), Style::kDim, terminal));
     screen.draw(lines);
   } while (!screen.wait_for_leave(kDrawS));
   return 0;
@@ -92,7 +93,7 @@ int show_top(StateSource& source, const TopOptions& options) {
   }
   PatientSource patient(source, std::move(first));
   if (options.json || !detect_terminal(STDOUT_FILENO).is_tty) return say_until_ended(patient, options.json);
-  return draw_until_left(patient);
+  return draw_until_left(patient, options.page);
 }
 
 int run_top(const Arguments& arguments) {

@@ -1,6 +1,8 @@
 // Showing a run in the terminal, for `weft top` and for `weft watch HOST:PORT`.
 #pragma once
 
+#include <string>
+
 #include "weft/monitor/live/state_source.h"
 
 namespace weft::cli {
@@ -8,6 +10,7 @@ namespace weft::cli {
 struct TopOptions {
   bool once = false;
   bool json = false;
+  std::string page = {};  // address of the same run for a browser, where there is one
 };
 
 // Until the user leaves or, into a pipe, until the run has ended. Returns the exit code. Failure: Error where the first

@@ -70,6 +70,23 @@ int serve(const WatchOptions& options) {
   return 0;
 }
 
+// What a browser can open of a server that runs already. Not on standard output: that is the run's state.
+std::string say_page(const ServerAddress& server) {
+  const std::string host = server.host.find(':') == std::string::npos ? server.host : cat("[", server.host, "]");
+  const std::string page = cat("http://", host, ":", server.port, "/");
+  const std::string with_token = cat(page, server.token.empty() ? "" : cat("?token=", server.token));
+  std::fprintf(stderr, "in a browser: %s%s\n", printable(with_token, {}).c_str(),
+               server.token.empty() ? " (with ?token=... behind it where the server wants a token)" : "");
+  return page;
+}
+
+int show_server(WatchOptions options, ServerAddress server) {
+  if (!options.token.empty()) server.token = options.token;
+  if (!options.top.once && !options.top.json) options.top.page = say_page(server);
+  const auto source = open_state_source(Env::posix(), options.run, options.token);
+  return show_top(*source, options.top);
+}
+
 }  // namespace
 
 int run_watch(const Arguments& arguments) {
@@ -78,9 +95,11 @@ int run_watch(const Arguments& arguments) {
       make_app("watch",
                "Serve the live page of a run for a browser, until Ctrl-C: curves, targets, ranks, log; /metrics is\n"
                "for Prometheus. Only this machine can open it, unless --host says otherwise; then a token is needed.\n"
-               "With HOST:PORT, show in the terminal what such a server says, as `weft top` does.",
+               "With HOST:PORT, say the address to open in a browser, and show in the terminal what such a server\n"
+               "says, as `weft top` does. Where the server wants a token, both need it.",
                "weft watch runs/mine\n"
                "  weft watch runs --host 0.0.0.0        the newest run there, for the network, with a token\n"
+               "  weft watch node-a:6006 --token 3f...   a run that is served there already\n"
                "Exit codes: 0 fine, 1 no port is free or nobody answers, 2 no run there.");
   app->add_option("RUN", options.run, "folder of a run, folder of runs (the newest), or HOST:PORT of a server")
       ->required()
@@ -95,8 +114,9 @@ int run_watch(const Arguments& arguments) {
   app->add_flag("--json", options.top.json, "print where it serves, or with --once the state, as JSON");
   if (!parse_flags(*app, arguments)) return 0;
   Env& env = Env::posix();
-  const bool is_server = !env.stat(options.run) && parse_server_address(options.run);
-  if (!is_server && !options.top.once) return serve(options);
+  const auto server = env.stat(options.run) ? std::nullopt : parse_server_address(options.run);
+  if (server) return show_server(options, *server);
+  if (!options.top.once) return serve(options);
   const auto source = open_state_source(env, options.run, options.token);
   return show_top(*source, options.top);
 }
