@@ -226,10 +226,8 @@ void RunMonitor::print_memory(const RankNumbers& mine) const {
   const auto text = [](auto bytes) { return format_bytes(static_cast<uint64_t>(bytes)); };
   std::string line = cat("step ", step, ": memory ", text(mine.rss_bytes), " resident");
   if (!device_.is_cpu()) {
-    const auto stats = at::accelerator::getDeviceStats(device_.index());
     line += cat("; on the device ", text(mine.device_bytes), " allocated, ", text(mine.device_reserved_bytes),
-                " reserved; at most ", text(stats.allocated_bytes[kAllMemory].peak), " and ",
-                text(stats.reserved_bytes[kAllMemory].peak));
+                " reserved; at most ", text(mine.peak_device_bytes), " and ", text(mine.peak_device_reserved_bytes));
   }
   log_info(line);
 }
@@ -260,6 +258,8 @@ RankNumbers RunMonitor::measure() {
   const auto stats = at::accelerator::getDeviceStats(device_.index());
   out.device_bytes = static_cast<double>(stats.allocated_bytes[kAllMemory].current);
   out.device_reserved_bytes = static_cast<double>(stats.reserved_bytes[kAllMemory].current);
+  out.peak_device_bytes = static_cast<double>(stats.allocated_bytes[kAllMemory].peak);
+  out.peak_device_reserved_bytes = static_cast<double>(stats.reserved_bytes[kAllMemory].peak);
   if (now_ns() - looked_ns_ > kGpuEveryNs) {
     looked_ns_ = now_ns();
     gpu_percent_ = use_.gpu_percent().value_or(-1);
