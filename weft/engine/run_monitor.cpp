@@ -102,6 +102,7 @@ RunMonitor::RunMonitor(Engine& engine, RunMonitorOptions options)
       options_(std::move(options)),
       device_(engine.device()),
       hosts_(engine::exchange_texts(*engine.world().group, this_host_name(), device_)),
+      clocks_(engine::exchange_texts(*engine.world().group, this_clock_name(), device_)),
       use_(pci_bus_id(device_)) {
   if (!options_.record) return;
   telemetry_.emplace(Env::posix(), telemetry_options(engine, options_, hosts_));
@@ -193,11 +194,11 @@ StepAgreed RunMonitor::step_done(const StepReport& report) {
 }
 
 void RunMonitor::read_clocks() {
-  const auto readings = engine::read_clocks(*engine_.world().group, hosts_, device_);
+  const auto readings = engine::read_clocks(*engine_.world().group, clocks_, device_);
   offsets_ns_.clear();
   for (const ClockReading& one : readings) offsets_ns_.push_back(one.offset_ns);
-  const bool has_one_host = std::ranges::all_of(hosts_, [&](const std::string& host) { return host == hosts_[0]; });
-  if (!has_one_host) telemetry_->add_clock(readings[static_cast<size_t>(engine_.world().rank)]);
+  const bool has_one_clock = std::ranges::all_of(clocks_, [&](const std::string& name) { return name == clocks_[0]; });
+  if (!has_one_clock) telemetry_->add_clock(readings[static_cast<size_t>(engine_.world().rank)]);
 }
 
 std::optional<StepSummary> RunMonitor::summary() const {

@@ -104,6 +104,7 @@ class RunMonitor {
   const RunMonitorOptions options_;
   const at::Device device_;
   std::vector<std::string> hosts_;      // by rank
+  std::vector<std::string> clocks_;     // by rank: which clock it reads; hosts may have the same name
   std::vector<int64_t> offsets_ns_;     // by rank: of its clock from rank 0's, as last read
   std::optional<Telemetry> telemetry_;  // where it records
   std::unique_ptr<engine::DeviceSpans> device_spans_;
