@@ -60,6 +60,11 @@ std::string line_of(const Reading& reading, const Problem& problem) {
   return line;
 }
 
+// Whatever is wrong there does not stop DeepSpeed.
+void forget_refusals_of_ours(Reading& reading) {
+  for (Problem& problem : reading.problems) problem.deepspeed_refuses &= !is_ours(problem.path);
+}
+
 }  // namespace
 
 Problem& report(Reading& reading, std::string_view rule, std::string_view path, Span span, Words message, Words fix) {
@@ -216,6 +221,7 @@ Reading read_config(Document document, Facts facts, std::optional<Version> versi
   check_facts(reading, facts);
   reading.resolved = make_resolved(reading.values);
   check_conflicts(reading);
+  forget_refusals_of_ours(reading);
   sort_by_place(reading.problems);
   return reading;
 }

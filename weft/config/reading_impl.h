@@ -48,6 +48,8 @@ std::string path_in(std::string_view section, std::string_view key);
 
 // Whether DeepSpeed refuses keys it does not know there, in the version asked for.
 bool refuses_unknown(const Reading& reading, const Section& section);
+// DeepSpeed reads nothing of what is under "weft".
+inline bool is_ours(std::string_view path) { return path == "weft" || path.starts_with("weft."); }
 // What DeepSpeed looks at itself, beyond what its models convert.
 bool fails_own_check(const Setting& setting, const Value& value);
 void report_type(Reading& reading, const Setting& setting, const std::string& path, const Member& member);

@@ -220,5 +220,18 @@ TEST(Usable, ThrowsEveryErrorAtOnce) {
   }
 }
 
+// DeepSpeed reads nothing of what is under "weft", however deep.
+TEST(Reading, OfKeysUnderWeftDeepSpeedSaysNothing) {
+  for (const char* inside : {R"("zzz": 1)", R"("dashboard": {"zzz": 1})", R"("dashboard": {"_note": "x"})",
+                             R"("dashboard": {"host": 3})", R"("dashboard": {"port": 70000})", R"("dashboard": 1)"}) {
+    const Reading reading = read(cat(R"({"train_batch_size": 8, "weft": {)", inside, "}}"));
+    ASSERT_EQ(reading.problems.size(), 1U) << inside;
+    const Problem& problem = reading.problems[0];
+    EXPECT_EQ(problem.severity, Severity::kError) << inside;
+    EXPECT_FALSE(problem.deepspeed_refuses) << inside;
+    EXPECT_EQ(problem.message.en.find("DeepSpeed refuses"), std::string::npos) << problem.message.en;
+  }
+}
+
 }  // namespace
 }  // namespace weft::config

@@ -137,28 +137,29 @@ void report_unknown(Reading& reading, const Section& section, const Member& memb
   const std::string path = path_in(section.path, member.key);
   // DeepSpeed drops what says "auto" before it looks at the keys.
   const bool refused = refuses_unknown(reading, section) && !member.value.is_auto();
+  const std::string_view refuser = is_ours(path) ? "weft" : "DeepSpeed";
   if (is_comment_key(member.key) && !refused) return;
   if (is_comment_key(member.key)) {
     Problem& problem =
         report(reading, "keys/comment-refused", path, member.key_span,
-               {cat("DeepSpeed refuses every key it does not know inside ", section.path, ", comments too"),
-                cat("在 ", section.path, " 里，DeepSpeed 拒绝任何不认识的键，包括注释键")},
+               {cat(refuser, " refuses every key it does not know inside ", section.path, ", comments too"),
+                cat("在 ", section.path, " 里，", refuser, " 拒绝任何不认识的键，包括注释键")},
                {"make it a // comment, or remove it", "改成 // 注释，或删除"});
     problem.edits = {{Edit::Kind::kRemove, path}};
-    problem.deepspeed_refuses = section.path != "weft";
+    problem.deepspeed_refuses = true;
     return;
   }
   Guess guess = make_guess(reading, section, member, path);
   if (refused) {
-    guess.message.en += cat("; DeepSpeed refuses unknown keys inside ", section.path);
-    guess.message.zh += cat("；", section.path, " 里出现不认识的键，DeepSpeed 会直接报错");
+    guess.message.en += cat("; ", refuser, " refuses unknown keys inside ", section.path);
+    guess.message.zh += cat("；", section.path, " 里出现不认识的键，", refuser, " 会直接报错");
   } else {
     guess.message.en += "; DeepSpeed ignores it without a word";
     guess.message.zh += "；DeepSpeed 会悄悄忽略它";
   }
   Problem& problem = report(reading, guess.rule, path, member.key_span, guess.message, guess.fix);
   if (refused) problem.severity = Severity::kError;
-  problem.deepspeed_refuses = refused && section.path != "weft";
+  problem.deepspeed_refuses = refused;
   problem.current = reading.quoted(member.value.span);
   problem.suggested = guess.suggested;
   problem.edits = std::move(guess.edits);

@@ -96,7 +96,7 @@ void report_range(Reading& reading, const Setting& setting, const std::string& p
                             {cat(path, " must be ", describe_type(setting), "; ", written, " is not"),
                              cat(path, " 应为 ", describe_type(setting), "，", written, " 超出范围")});
   problem.current = written;
-  const bool checked_by_deepspeed = refuses_unknown(reading, *setting.section) && !setting.path.starts_with("weft.");
+  const bool checked_by_deepspeed = refuses_unknown(reading, *setting.section);
   const bool is_batch = setting.path == "train_batch_size" || setting.path == "train_micro_batch_size_per_gpu" ||
                         setting.path == "gradient_accumulation_steps";
   problem.deepspeed_refuses = checked_by_deepspeed || is_batch;
