@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -89,21 +90,28 @@ Verdict communication(const LiveState& state) {
   return out;
 }
 
+// The most so far, as the report judges it; of runs that tell no peaks, what is in use.
+double held_bytes(const NamedNumbers& numbers, bool on_gpu) {
+  using Names = std::array<std::string_view, 3>;
+  const Names names = on_gpu ? Names{"peak_device_reserved_bytes", "device_reserved_bytes", "device_bytes"}
+                             : Names{"peak_rss_bytes", "rss_bytes"};
+  for (const std::string_view name : names) {
+    if (const auto bytes = number(numbers, name)) return *bytes;
+  }
+  return 0;
+}
+
 // Of the fullest device, or of the ranks of the fullest host together.
 double most_used_bytes(const LiveState& state, bool on_gpu) {
   std::map<std::string, double> by_host;
   double most = 0;
   for (const auto& rank : state.ranks) {
+    const double held = held_bytes(rank.numbers, on_gpu);
     double& host = by_host[rank.host];
-    host += number(rank.numbers, "rss_bytes").value_or(0);
-    most = std::max(
-        most,
-        on_gpu
-            ? number(rank.numbers, "device_reserved_bytes").value_or(number(rank.numbers, "device_bytes").value_or(0))
-            : host);
+    host += held;
+    most = std::max(most, on_gpu ? held : host);
   }
-  const char* const field = on_gpu ? "device_reserved_bytes" : "rss_bytes";
-  return most > 0 ? most : number(state.latest, field).value_or(0);
+  return most > 0 ? most : held_bytes(state.latest, on_gpu);
 }
 
 Verdict memory(const LiveState& state, const HostFacts& host) {

@@ -278,6 +278,10 @@ TEST_F(View, FiguresAreJudgedByTheirTargets) {
   write("ranks.json",
         R"({"schema":1,"world":1,"ranks":[{"rank":0,"host":"a","step_ms":1,"cpu_percent":190,"rss_bytes":1}]})");
   EXPECT_NEAR(*look().verdicts[0].share, 0.95, 1e-9) << "of its two threads";
+  EXPECT_EQ(look().verdicts[2].judgement(), Judgement::kGood);
+  write("ranks.json",
+        R"({"schema":1,"world":1,"ranks":[{"rank":0,"host":"a","step_ms":1,"rss_bytes":1,"peak_rss_bytes":900}]})");
+  EXPECT_NEAR(*look().verdicts[2].share, 0.9, 1e-9) << "the most that was resident, as in the report";
 }
 
 TEST_F(View, WhatIsNotRecordedIsNotJudged) {
