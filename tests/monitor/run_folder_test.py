@@ -69,6 +69,9 @@ def test_the_board_has_all_ranks(run: tuple[pathlib.Path, dict]) -> None:
     for one in board["ranks"]:
         assert 0 < one["busy_ms"] <= one["step_ms"]
         assert one["host"] and one["rss_bytes"] > 1 << 20 and one["peak_rss_bytes"] > 1 << 20
+        assert 1 << 20 < one["host_bytes"]
+    together = [sum(one[name] for one in board["ranks"]) for name in ("host_bytes", "peak_rss_bytes")]
+    assert together[0] < together[1], "shared memory and libraries stand in the host once"
 
 
 def test_the_timeline_has_all_ranks_on_one_clock(run: tuple[pathlib.Path, dict]) -> None:

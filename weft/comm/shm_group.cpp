@@ -8,6 +8,7 @@
 #include "weft/base/check.h"
 #include "weft/base/text.h"
 #include "weft/comm/fabric/fabric.h"
+#include "weft/comm/fabric/segment.h"
 #include "weft/comm/host_group.h"
 #include "weft/comm/peer_lost.h"
 #include "weft/monitor/host_name.h"
@@ -233,6 +234,8 @@ void ShmGroup::dispatch(const Collective& call, Deadline deadline) {
 }
 
 }  // namespace
+
+int64_t shared_bytes_made() { return static_cast<int64_t>(fabric::Segment::bytes_created()); }
 
 std::shared_ptr<Group> make_shm_group(const ShmGroupSpec& spec) { return std::make_shared<ShmGroup>(spec); }
 

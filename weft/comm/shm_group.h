@@ -5,6 +5,7 @@
 // Threads, ownership: as Group. Failure: as Group; IoError in every rank when memory is refused, and the group goes on.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,9 @@ struct ShmGroupSpec {
   double deadline_s = 600;
   double join_deadline_s = 60;
 };
+
+// Shared memory that stands in this host because of this process: what it made for a group, whoever else has it mapped.
+int64_t shared_bytes_made();
 
 // Waits until all ranks are there.
 std::shared_ptr<Group> make_shm_group(const ShmGroupSpec& spec);

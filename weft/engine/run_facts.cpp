@@ -61,7 +61,7 @@ RunFacts facts_at_start(const Engine& engine) {
 }
 
 void add_facts_at_end(RunFacts& facts, const Engine& engine, int64_t num_steps) {
-  facts.peak_rss_bytes = peak_rss_bytes();
+  facts.peak_rss_bytes = process_memory().peak_bytes;
   if (engine.device().is_cuda())
     facts.peak_device_bytes = at::accelerator::getDeviceStats(engine.device().index()).allocated_bytes[kAllKinds].peak;
   facts.optimizer_bytes = engine.state_bytes().optimizer;

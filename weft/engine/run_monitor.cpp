@@ -15,12 +15,14 @@
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
+#include "weft/comm/shm_group.h"
 #include "weft/engine/agree.h"
 #include "weft/engine/clock_offsets.h"
 #include "weft/engine/device_spans.h"
 #include "weft/engine/flops_profile.h"
 #include "weft/engine/peak_flops.h"
 #include "weft/engine/run_facts.h"
+#include "weft/engine/settings.h"
 #include "weft/monitor/bucket_names.h"
 #include "weft/monitor/comms_log.h"
 #include "weft/monitor/host_name.h"
@@ -101,8 +103,8 @@ RunMonitor::RunMonitor(Engine& engine, RunMonitorOptions options)
     : engine_(engine),
       options_(std::move(options)),
       device_(engine.device()),
-      hosts_(engine::exchange_texts(*engine.world().group, this_host_name(), device_)),
       clocks_(engine::exchange_texts(*engine.world().group, this_clock_name(), device_)),
+      hosts_(told_apart(engine::exchange_texts(*engine.world().group, this_host_name(), device_), clocks_)),
       use_(pci_bus_id(device_)) {
   if (!options_.record) return;
   telemetry_.emplace(Env::posix(), telemetry_options(engine, options_, hosts_));
@@ -246,11 +248,21 @@ void RunMonitor::begin_counting(int64_t step) {
   counter_.emplace(engine::is_profiled(engine_.config(), step) ? &engine_.model() : nullptr);
 }
 
+// Of the host: its own, what it made for all of them, and its share of the files that all map, which are libraries.
+void RunMonitor::add_memory(RankNumbers& out) const {
+  const ProcessMemory memory = process_memory();
+  const auto num_here = std::ranges::count(hosts_, hosts_[static_cast<size_t>(engine_.world().rank)]);
+  const int64_t own_bytes = std::max<int64_t>(0, memory.peak_bytes - memory.shared_bytes - memory.file_bytes);
+  out.rss_bytes = static_cast<double>(memory.resident_bytes);
+  out.peak_rss_bytes = static_cast<double>(memory.peak_bytes);
+  out.host_bytes = static_cast<double>(own_bytes + comm::shared_bytes_made() + memory.file_bytes / num_here);
+}
+
 RankNumbers RunMonitor::measure() {
   if (!telemetry_) return {};
   if (device_spans_) device_spans_->resolve();
   RankNumbers out = numbers_of(telemetry_->collect(engine_.global_steps()));
-  out.rss_bytes = static_cast<double>(rss_bytes().value_or(0));
+  add_memory(out);
   out.cpu_percent = use_.cpu_percent().value_or(0);
   if (pace_) {
     out.pace_us = pace_->measure_us();

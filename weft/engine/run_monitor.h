@@ -81,6 +81,7 @@ class RunMonitor {
 
  private:
   RankNumbers measure();
+  void add_memory(RankNumbers& out) const;
   std::vector<RankNumbers> exchange(const StepReport& report, const RankNumbers& mine, StepAgreed& agreed);
   StepMetrics metrics_of(const StepReport& report, const StepAgreed& agreed, const RankNumbers& mine);
   void add_sent(StepMetrics& out);
@@ -103,8 +104,8 @@ class RunMonitor {
   Engine& engine_;
   const RunMonitorOptions options_;
   const at::Device device_;
-  std::vector<std::string> hosts_;      // by rank
-  std::vector<std::string> clocks_;     // by rank: which clock it reads; hosts may have the same name
+  std::vector<std::string> clocks_;     // by rank: which clock it reads
+  std::vector<std::string> hosts_;      // by rank; machines of one name are told apart
   std::vector<int64_t> offsets_ns_;     // by rank: of its clock from rank 0's, as last read
   std::optional<Telemetry> telemetry_;  // where it records
   std::unique_ptr<engine::DeviceSpans> device_spans_;

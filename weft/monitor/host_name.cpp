@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <map>
+
 #include "weft/base/env.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
@@ -27,6 +30,19 @@ std::string this_namespace(std::string_view kind) {
   char target[256];
   const ssize_t length = ::readlink(cat("/proc/self/ns/", kind).c_str(), target, sizeof target);
   return length > 0 ? std::string(target, static_cast<size_t>(length)) : "?";
+}
+
+std::vector<std::string> told_apart(const std::vector<std::string>& names, const std::vector<std::string>& clocks) {
+  std::map<std::string, std::vector<std::string>> clocks_of;
+  std::vector<std::string> out;
+  for (size_t rank = 0; rank < names.size(); ++rank) {
+    auto& known = clocks_of[names[rank]];
+    const auto at = std::ranges::find(known, clocks[rank]);
+    const auto machine = at - known.begin();
+    if (at == known.end()) known.push_back(clocks[rank]);
+    out.push_back(machine == 0 ? names[rank] : cat(names[rank], " (", machine + 1, ")"));
+  }
+  return out;
 }
 
 // The name as well: machines that were copied while they ran have one boot id. A time namespace shifts the clock.

@@ -4,7 +4,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <fstream>
+#include <string_view>
 
 #include "weft/base/clock.h"
 
@@ -21,17 +25,27 @@ int64_t cpu_ns() {
 
 }  // namespace
 
-std::optional<int64_t> rss_bytes() {
-  std::ifstream file("/proc/self/statm");
-  int64_t total_pages = 0, resident_pages = 0;
-  if (!(file >> total_pages >> resident_pages)) return std::nullopt;
-  return resident_pages * ::sysconf(_SC_PAGESIZE);
-}
-
-int64_t peak_rss_bytes() {
-  struct rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+// Not getrusage(): its peak is that of whoever started the process where that was larger.
+ProcessMemory process_memory() {
+  std::ifstream file("/proc/self/status");
+  ProcessMemory out;
+  std::string line;
+  while (std::getline(file, line)) {
+    const auto take = [&](std::string_view name, int64_t& bytes) {
+      if (line.starts_with(name)) bytes = std::strtoll(line.c_str() + name.size(), nullptr, 10) * 1024;
+    };
+    take("VmHWM:", out.peak_bytes);
+    take("VmRSS:", out.resident_bytes);
+    take("RssFile:", out.file_bytes);
+    take("RssShmem:", out.shared_bytes);
+  }
+  // The kernel counts in batches, and may say less than a moment before.
+  static std::atomic<int64_t> most_bytes = 0;
+  int64_t before = most_bytes.load();
+  while (before < out.peak_bytes && !most_bytes.compare_exchange_weak(before, out.peak_bytes)) {
+  }
+  out.peak_bytes = std::max(before, out.peak_bytes);
+  return out;
 }
 
 std::optional<int64_t> host_memory_bytes() {

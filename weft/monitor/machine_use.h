@@ -11,9 +11,13 @@
 
 namespace weft {
 
-// Resident, now; and the most so far.
-std::optional<int64_t> rss_bytes();
-int64_t peak_rss_bytes();
+// What of this process is resident: now, and at the most since its program began; of it now, files that are mapped, and memory that it
+// shares with others. 0 where the system does not say.
+struct ProcessMemory {
+  int64_t resident_bytes = 0, peak_bytes = 0;
+  int64_t file_bytes = 0, shared_bytes = 0;
+};
+ProcessMemory process_memory();
 
 // Of this host.
 std::optional<int64_t> host_memory_bytes();

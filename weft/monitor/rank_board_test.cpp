@@ -1,10 +1,16 @@
 #include "weft/monitor/rank_board.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/temp_dir.h"
+#include "weft/monitor/host_name.h"
 #include "weft/monitor/machine_use.h"
 #include "weft/monitor/timeline.h"
 #include "weft/monitor/write_trouble.h"
@@ -78,9 +84,61 @@ TEST(Timeline, JoinsTheLastStepsOfAllRanksOnOneClock) {
   EXPECT_EQ(timeline_json({"{}", ""}, {}), "");
 }
 
+TEST(MachineUse, SharedMemoryIsToldApart) {
+  constexpr size_t kBytes = 8 << 20;
+  const int64_t before = process_memory().shared_bytes;
+  void* const shared = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  std::memset(shared, 1, kBytes);
+  EXPECT_GT(process_memory().shared_bytes - before, static_cast<int64_t>(kBytes / 2)) << "the kernel counts in batches";
+  ::munmap(shared, kBytes);
+}
+
+// As a program has it that a large one starts: the kernel's ru_maxrss is the larger one's.
+TEST(MachineUse, APeakIsNotThatOfWhoStartedTheProgram) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
+    void* const much = ::mmap(nullptr, 512 << 20, PROT_READ | PROT_WRITE, flags, -1, 0);
+    ::dup2(ends[1], STDOUT_FILENO);
+    if (much != MAP_FAILED)
+      ::execl("/proc/self/exe", "monitor_test", "--gtest_filter=MachineUse.DISABLED_SaysItsPeak",
+              "--gtest_also_run_disabled_tests", nullptr);
+    ::_exit(1);
+  }
+  ASSERT_GT(child, 0);
+  ::close(ends[1]);
+  std::string said;
+  char part[4096];
+  for (ssize_t got; (got = ::read(ends[0], part, sizeof part)) > 0;) said.append(part, static_cast<size_t>(got));
+  ::close(ends[0]);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0) << said;
+  const size_t at = said.find("peak_bytes=");
+  ASSERT_NE(at, std::string::npos) << said;
+  EXPECT_LT(std::stoll(said.substr(at + 11)), 400 << 20);
+}
+
+TEST(MachineUse, DISABLED_SaysItsPeak) {  // for the test above
+  std::printf("peak_bytes=%lld\n", static_cast<long long>(process_memory().peak_bytes));
+}
+
+TEST(HostNames, MachinesOfOneNameAreToldApart) {
+  using Hosts = std::vector<std::string>;
+  EXPECT_EQ(told_apart({"a", "localhost", "localhost", "localhost", "a"}, {"1", "2", "3", "2", "1"}),
+            (Hosts{"a", "localhost", "localhost (2)", "localhost", "a"}));
+  EXPECT_EQ(told_apart({}, {}), Hosts{});
+}
+
 TEST(MachineUse, KnowsMemoryAndCores) {
-  EXPECT_GT(rss_bytes().value_or(0), 1 << 20);
-  EXPECT_GT(host_memory_bytes().value_or(0), rss_bytes().value_or(0));
+  const ProcessMemory memory = process_memory();
+  EXPECT_GT(memory.resident_bytes, 1 << 20);
+  EXPECT_GE(memory.peak_bytes, memory.resident_bytes);
+  EXPECT_GT(memory.file_bytes, 0);
+  EXPECT_GT(host_memory_bytes().value_or(0), memory.peak_bytes);
   MachineUse use("no such bus");
   EXPECT_FALSE(use.cpu_percent().has_value());
   double sum = 0;

@@ -2,31 +2,20 @@
 
 #include <algorithm>
 
-#include "weft/monitor/machine_use.h"
-
 namespace weft {
 namespace {
 
 // Both sides are the same version of weft (checked when ranks meet), so the order is free to change.
-constexpr double RankNumbers::* kFields[] = {&RankNumbers::step_ms,
-                                             &RankNumbers::busy_ms,
-                                             &RankNumbers::data_ms,
-                                             &RankNumbers::forward_ms,
-                                             &RankNumbers::backward_ms,
-                                             &RankNumbers::optimizer_ms,
-                                             &RankNumbers::exposed_comm_ms,
-                                             &RankNumbers::checkpoint_ms,
-                                             &RankNumbers::reduce_ms,
-                                             &RankNumbers::rss_bytes,
-                                             &RankNumbers::device_bytes,
-                                             &RankNumbers::device_reserved_bytes,
-                                             &RankNumbers::cpu_percent,
-                                             &RankNumbers::gpu_percent,
-                                             &RankNumbers::num_buckets,
-                                             &RankNumbers::pace_us,
-                                             &RankNumbers::peak_rss_bytes,
-                                             &RankNumbers::peak_device_bytes,
-                                             &RankNumbers::peak_device_reserved_bytes};
+constexpr double RankNumbers::* kFields[] = {&RankNumbers::step_ms,           &RankNumbers::busy_ms,
+                                             &RankNumbers::data_ms,           &RankNumbers::forward_ms,
+                                             &RankNumbers::backward_ms,       &RankNumbers::optimizer_ms,
+                                             &RankNumbers::exposed_comm_ms,   &RankNumbers::checkpoint_ms,
+                                             &RankNumbers::reduce_ms,         &RankNumbers::rss_bytes,
+                                             &RankNumbers::device_bytes,      &RankNumbers::device_reserved_bytes,
+                                             &RankNumbers::cpu_percent,       &RankNumbers::gpu_percent,
+                                             &RankNumbers::num_buckets,       &RankNumbers::pace_us,
+                                             &RankNumbers::peak_rss_bytes,    &RankNumbers::host_bytes,
+                                             &RankNumbers::peak_device_bytes, &RankNumbers::peak_device_reserved_bytes};
 static_assert(std::size(kFields) == kNumRankFields);
 
 size_t place_of(size_t bucket, size_t num_buckets) {
@@ -56,8 +45,7 @@ RankNumbers numbers_of(const StepTimes& times) {
                   .optimizer_ms = times.optimizer_busy_ms,
                   .exposed_comm_ms = times.exposed_comm_ms,
                   .checkpoint_ms = times.checkpoint_ms,
-                  .reduce_ms = times.reduce_ms,
-                  .peak_rss_bytes = static_cast<double>(peak_rss_bytes())};
+                  .reduce_ms = times.reduce_ms};
   size_t num = 0;
   for (const BucketTime& bucket : times.buckets) {
     if (bucket.bucket >= 0) num = std::max(num, static_cast<size_t>(bucket.bucket) + 1);

@@ -16,7 +16,7 @@
 namespace weft {
 
 inline constexpr size_t kNumReadyTimes = 32;  // places; where there are more buckets, neighbours share one
-inline constexpr size_t kNumRankFields = 19;
+inline constexpr size_t kNumRankFields = 20;
 inline constexpr size_t kNumRankNumbers = kNumRankFields + kNumReadyTimes;
 
 struct RankNumbers {
@@ -25,7 +25,9 @@ struct RankNumbers {
   double exposed_comm_ms = 0, checkpoint_ms = 0, reduce_ms = 0;
   double rss_bytes = 0, device_bytes = 0, device_reserved_bytes = 0;
   double peak_rss_bytes = 0, peak_device_bytes = 0, peak_device_reserved_bytes = 0;  // so far
-  double cpu_percent = 0, gpu_percent = -1;                                          // -1: not known
+  double host_bytes =
+      0;  // the rank's part of what the ranks of its host hold at the most, in which shared memory stands once
+  double cpu_percent = 0, gpu_percent = -1;  // -1: not known
   double num_buckets = 0;
   double pace_us = 0;  // what a small product, the same on every rank, took its processor; 0: not measured
   // By place, since backward began: when the last bucket of that place was full.
@@ -41,7 +43,7 @@ struct BucketRange {
 };
 BucketRange buckets_of_place(size_t place, size_t num_buckets);
 
-// The times, and the most that was resident; the other memory and the use of the machine are the caller's to fill in.
+// The times; memory and the use of the machine are the caller's to fill in.
 RankNumbers numbers_of(const StepTimes& times);
 
 }  // namespace weft

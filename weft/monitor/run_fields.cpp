@@ -51,6 +51,7 @@ RankRow rank_from(const Json& it) {
           .peak_rss_bytes = number_of(it, "peak_rss_bytes"),
           .peak_device_bytes = number_of(it, "peak_device_bytes"),
           .peak_device_reserved_bytes = number_of(it, "peak_device_reserved_bytes"),
+          .host_bytes = number_of(it, "host_bytes"),
           .cpu_percent = number_of(it, "cpu_percent"),
           .gpu_percent = number_of(it, "gpu_percent")};
 }

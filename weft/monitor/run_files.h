@@ -62,6 +62,7 @@ struct RankRow {
   double optimizer_ms = kUnknown, exposed_comm_ms = kUnknown, checkpoint_ms = kUnknown, busy_ms = kUnknown;
   double rss_bytes = kUnknown, device_bytes = kUnknown, device_reserved_bytes = kUnknown;
   double peak_rss_bytes = kUnknown, peak_device_bytes = kUnknown, peak_device_reserved_bytes = kUnknown;
+  double host_bytes = kUnknown;
   double cpu_percent = kUnknown, gpu_percent = kUnknown;
 };
 

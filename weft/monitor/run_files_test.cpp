@@ -308,6 +308,8 @@ TEST(RunSummary, MemoryIsJudgedByItsPeak) {
   EXPECT_EQ(mark_of(run, "memory"), TargetMark::kMet) << "of a run whose ranks tell no peak";
   for (RankRow& rank : run.ranks->ranks) rank.peak_rss_bytes = 41;
   EXPECT_EQ(mark_of(run, "memory"), TargetMark::kMissed) << "82 of the host's 100";
+  for (RankRow& rank : run.ranks->ranks) rank.host_bytes = 39;
+  EXPECT_EQ(mark_of(run, "memory"), TargetMark::kMet) << "what both map stands once";
   run.ranks.reset();
   run.rows = {{.step = 1}};
   run.rows[0].rss_bytes = 10, run.rows[0].peak_rss_bytes = 81;

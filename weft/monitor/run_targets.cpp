@@ -70,10 +70,11 @@ TargetRow communication(const RunSummary& summary) {
   return row;
 }
 
-// The most that was resident, or what is now where no peak was recorded.
-double resident_bytes(const RankRow& rank) {
-  if (is_drawable(rank.peak_rss_bytes)) return rank.peak_rss_bytes;
-  return is_drawable(rank.rss_bytes) ? rank.rss_bytes : 0;
+// Its part of its host's memory; of older runs the most that was resident, or what is now.
+double held_bytes(const RankRow& rank) {
+  for (const double bytes : {rank.host_bytes, rank.peak_rss_bytes, rank.rss_bytes})
+    if (is_drawable(bytes)) return bytes;
+  return 0;
 }
 
 // What the ranks of the fullest host held together, as if all peaks were at one time: they do the same work side by side. Of rank 0
@@ -81,7 +82,7 @@ double resident_bytes(const RankRow& rank) {
 double host_bytes(const RunFiles& run, const RunSummary& summary) {
   std::map<std::string, double> by_host;
   if (run.ranks) {
-    for (const RankRow& rank : run.ranks->ranks) by_host[rank.host] += resident_bytes(rank);
+    for (const RankRow& rank : run.ranks->ranks) by_host[rank.host] += held_bytes(rank);
   }
   double most = is_drawable(summary.peak_bytes) ? summary.peak_bytes : 0;
   for (const auto& [host, bytes] : by_host) most = std::max(most, bytes);

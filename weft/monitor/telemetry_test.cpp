@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/temp_dir.h"
-#include "weft/monitor/machine_use.h"
 
 namespace weft {
 namespace {
@@ -66,8 +65,6 @@ TEST(TelemetryOfAnyRank, APoorClockIsWarnedOfOnceAHost) {
 
 TEST_F(TelemetryOfRank0, RowsHaveItsOwnPeaks) {
   std::vector<RankNumbers> ranks = {numbers_of({}), numbers_of({})};
-  EXPECT_GE(ranks[0].peak_rss_bytes, static_cast<double>(rss_bytes().value_or(0)) / 2)
-      << "the kernel counts in batches";
   ranks[0].peak_rss_bytes = 5, ranks[1].peak_rss_bytes = 7;
   EXPECT_EQ(row_of(ranks)["peak_rss_bytes"], 5);
   EXPECT_FALSE(row_of(ranks).contains("peak_device_bytes")) << "there is no device";

@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <limits>
+#include <utility>
 
 #include "weft/base/check.h"
 #include "weft/base/error.h"
@@ -19,6 +21,8 @@ constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE, Linux 5.14
 constexpr int kCollapse = 25;              // MADV_COLLAPSE, Linux 6.1
 constexpr size_t kPageBytes = 4096, kHugePageBytes = size_t{2} << 20;
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+std::atomic<size_t> num_bytes_created = 0;
 
 std::string shared_memory(size_t bytes) { return cat(format_bytes(bytes), " of shared memory"); }
 
@@ -67,8 +71,12 @@ Segment Segment::create(size_t bytes, const std::string& name) {
   give_size(segment.fd(), bytes);
   segment.bytes_ = bytes;
   segment.map();
+  segment.created_bytes_ = bytes;
+  num_bytes_created.fetch_add(bytes, std::memory_order_relaxed);
   return segment;
 }
+
+size_t Segment::bytes_created() { return num_bytes_created.load(std::memory_order_relaxed); }
 
 Segment Segment::adopt(UniqueFd fd, size_t bytes) {
   struct stat about{};
@@ -105,12 +113,14 @@ void Segment::map() {
 void Segment::unmap() noexcept {
   if (data_ != nullptr) ::munmap(data_, bytes_);
   data_ = nullptr;
+  num_bytes_created.fetch_sub(std::exchange(created_bytes_, 0), std::memory_order_relaxed);
 }
 
 void Segment::swap(Segment& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
+  std::swap(created_bytes_, other.created_bytes_);
 }
 
 void Segment::populate(size_t offset, size_t bytes) {

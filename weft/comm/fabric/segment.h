@@ -39,6 +39,9 @@ class Segment {
   // The mapping stays; there is nothing left to hand over.
   void close_fd() { fd_.reset(); }
 
+  // Of the segments that this process created and still has.
+  static size_t bytes_created();
+
   // Brings the pages of a range into being now, on the caller's memory node, instead of at the first touch, where a
   // refusal would be a SIGBUS. Kernels before 5.14 cannot; the pages then come at the first touch. Whole huge pages in the range are such
   // where the kernel can make them (from 6.1 on).
@@ -53,6 +56,7 @@ class Segment {
   UniqueFd fd_;
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
+  size_t created_bytes_ = 0;  // 0: adopted
 };
 
 }  // namespace weft::fabric

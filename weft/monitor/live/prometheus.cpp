@@ -116,6 +116,7 @@ constexpr NumberRow kRankRows[] = {
     {"weft_rank_busy_seconds", "gauge", "busy_ms", 1e-3, "Time of a step less what it waited for communication."},
     {"weft_rank_resident_bytes", "gauge", "rss_bytes", 1, "Resident memory of the rank's process."},
     {"weft_rank_peak_resident_bytes", "gauge", "peak_rss_bytes", 1, "The most that was resident so far."},
+    {"weft_rank_host_bytes", "gauge", "host_bytes", 1, "Its part of its host's memory, shared memory counted once."},
     {"weft_rank_device_bytes", "gauge", "device_bytes", 1, "Device memory allocated now."},
     {"weft_rank_peak_device_bytes", "gauge", "peak_device_bytes", 1,
      "The most device memory that was allocated so far."},

@@ -94,7 +94,7 @@ Verdict communication(const LiveState& state) {
 double held_bytes(const NamedNumbers& numbers, bool on_gpu) {
   using Names = std::array<std::string_view, 3>;
   const Names names = on_gpu ? Names{"peak_device_reserved_bytes", "device_reserved_bytes", "device_bytes"}
-                             : Names{"peak_rss_bytes", "rss_bytes"};
+                             : Names{"host_bytes", "peak_rss_bytes", "rss_bytes"};
   for (const std::string_view name : names) {
     if (const auto bytes = number(numbers, name)) return *bytes;
   }

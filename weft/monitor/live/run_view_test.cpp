@@ -282,6 +282,10 @@ TEST_F(View, FiguresAreJudgedByTheirTargets) {
   write("ranks.json",
         R"({"schema":1,"world":1,"ranks":[{"rank":0,"host":"a","step_ms":1,"rss_bytes":1,"peak_rss_bytes":900}]})");
   EXPECT_NEAR(*look().verdicts[2].share, 0.9, 1e-9) << "the most that was resident, as in the report";
+  write("ranks.json", R"({"schema":1,"world":2,"ranks":[
+    {"rank":0,"host":"a","step_ms":1,"peak_rss_bytes":900,"host_bytes":500},
+    {"rank":1,"host":"a","step_ms":1,"peak_rss_bytes":900,"host_bytes":50}]})");
+  EXPECT_NEAR(*look().verdicts[2].share, 0.55, 1e-9) << "what both map stands once";
 }
 
 TEST_F(View, WhatIsNotRecordedIsNotJudged) {
