@@ -174,6 +174,18 @@ def test_flops_profiler_counts_each_module_by_its_formula(train, tmp_path, secti
     assert "FLOPs by module" in (tmp_path / "runs" / "r" / "report.html").read_text()
 
 
+@pytest.mark.parametrize("section", [{"fp16": {"enabled": True, "initial_scale_power": 8}}, {"torch_autocast": {"enabled": True, "dtype": "float16"}}], ids=["fp16", "autocast"])
+def test_a_scaled_loss_shows_its_scale(train, tmp_path, section):
+    config(tmp_path, **section)
+    train()
+    scale = 256 if "fp16" in section else 65536
+    result = json.loads((tmp_path / "runs" / "r" / "result.json").read_text())
+    rows = rows_of(tmp_path)
+    assert result["loss_scale"][0] == rows[0]["loss_scale"] == scale and len(result["loss_scale"]) == len(rows)
+    assert rows[-1]["skipped_steps"] == len(result["skipped_steps"])
+    assert rows[-1]["grad_norm"] > 0
+
+
 def test_flops_profiler_shows_what_it_is_told_to(train, tmp_path):
     more = {"module_depth": 1, "top_modules": 2, "detailed": False, "recompute_fwd_factor": 1.0, "output_file": "flops.txt"}
     config(tmp_path, flops_profiler={"enabled": True, "profile_step": 2, **more})

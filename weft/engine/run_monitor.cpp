@@ -76,10 +76,8 @@ double peak_of(const Engine& engine) {
   const auto& config = engine.config();
   const double world = engine.world().size;
   if (config.weft.peak_tflops) return *config.weft.peak_tflops * 1e12 * world;
-  const bool is_bf16 = config.bf16.enabled, is_fp16 = config.fp16.enabled;
-  return world * engine::measure_peak_flops(engine.device(), is_bf16   ? at::kBFloat16
-                                                             : is_fp16 ? at::kHalf
-                                                                       : at::kFloat);
+  const auto of_model = config.bf16.enabled ? at::kBFloat16 : config.fp16.enabled ? at::kHalf : at::kFloat;
+  return world * engine::measure_peak_flops(engine.device(), engine::autocast_type(config).value_or(of_model));
 }
 
 TelemetryOptions telemetry_options(const Engine& engine, const RunMonitorOptions& options,
@@ -317,11 +315,12 @@ StepMetrics RunMonitor::metrics_of(const StepReport& report, const StepAgreed& a
                   .rss_bytes = mine.rss_bytes,
                   .cpu_percent = mine.cpu_percent,
                   .unix_s = unix_now_s()};
-  if (config.fp16.enabled) out.loss_scale = engine_.loss_scale();
-  if (config.fp16.enabled || config.bf16.enabled || engine_.skipped_steps() > 0)
+  const bool scales = engine::scales_losses(config);
+  if (scales) out.loss_scale = engine_.loss_scale();
+  if (scales || config.bf16.enabled || engine_.skipped_steps() > 0)
     out.skipped_steps = static_cast<double>(engine_.skipped_steps());
   // Known where it was needed. On a device it is a number that has come already: the loss of this step was waited for.
-  if (config.fp16.enabled || config.gradient_clipping > 0) out.grad_norm = engine_.get_global_grad_norm();
+  if (scales || config.gradient_clipping > 0) out.grad_norm = engine_.get_global_grad_norm();
   if (!device_.is_cpu()) {
     out.device_bytes = mine.device_bytes;
     out.device_reserved_bytes = mine.device_reserved_bytes;
@@ -353,6 +352,10 @@ std::optional<std::string> RunMonitor::close() {
   counter_.reset();
   if (!telemetry_) return std::nullopt;
   read_clocks();
+  if (device_spans_) {  // what came after the last step was measured
+    at::accelerator::synchronizeDevice(device_.index());
+    device_spans_->resolve();
+  }
   telemetry_->close();
   auto& group = *engine_.world().group;
   const auto texts = engine::exchange_texts(group, telemetry_->late_steps().text(), device_);

@@ -348,10 +348,11 @@ void Training::train_steps() {
   for (int64_t step = first_step_; !done(step); ++step) {
     const Stopwatch step_watch;
     const double loss_scale = engine_->loss_scale();
-    const int64_t skipped_before = config_.fp16.enabled ? engine_->skipped_steps() : 0;
+    const bool scales = engine::scales_losses(config_);
+    const int64_t skipped_before = scales ? engine_->skipped_steps() : 0;
     const float loss = one_step(step);
     record_.add_step(loss, step_watch.elapsed_ns());
-    if (config_.fp16.enabled) record_.add_scale(loss_scale, engine_->skipped_steps() > skipped_before);
+    if (scales) record_.add_scale(loss_scale, engine_->skipped_steps() > skipped_before);
     if (progress) show_progress(*progress, step, loss);
     if (!std::isfinite(loss)) {
       throw Error(ErrorKind::kEnvironment,
