@@ -253,6 +253,28 @@ TEST(EngineModel, LosesGradientsThatWereThereBefore) {
   }
 }
 
+// Of two micro-steps the first was done when somebody tried to begin anew, in vain: the step is what it would have been.
+TEST(EngineModel, KeepsItsGradientsWhereASecondStartIsRefused) {
+  for (const int stage : {0, 1, 2, 3}) {
+    std::vector<at::Tensor> got;
+    for (const bool tries : {false, true}) {
+      Model model;
+      const std::string config = cat(R"(, "zero_optimization": {"stage": )", stage, "}");
+      Engine engine(model.tensors(), settings(1, 2, config), world(fresh_run(), 0, 1));
+      for (int micro_step = 0; micro_step < 4; ++micro_step) {
+        engine.backward(model.loss(micro_step));
+        engine.step();
+        if (!tries) continue;
+        EXPECT_THROW(Engine(model.tensors(), settings(1, 2, config), world(fresh_run(), 0, 1),
+                            {.groups = {parameters_like("typo.*", {.lr = 1.0})}}),
+                     Error);
+      }
+      got.push_back(engine.full_param(model.first));
+    }
+    EXPECT_TRUE(got[0].equal(got[1])) << "stage " << stage;
+  }
+}
+
 // A rank that left out other steps than the rest, or scaled its losses otherwise, would train another model.
 TEST(EngineRanks, ThatScaleOrSkipDifferentlyAreRefused) {
   const std::pair<std::string, std::string> cases[] = {

@@ -92,13 +92,10 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   check_world(config_, world_.size);
   const plan::ParameterTable table = table_of(model_);
   check_types(table, config_);
-  const auto earlier = drop_earlier_gradients(model_);
-  if (world_.rank == 0) {
+  if (world_.rank == 0)
     warn_of(aliased(model_),
             " had a view or detach()ed tensor before initialize(): it keeps the values and the memory of now. Make it "
             "after the first step, or let go of it");
-    warn_of(earlier, " had a gradient before initialize(): it is dropped, and counts in no step");
-  }
   plan::PlanOptions plan_of_config = plan_options(config_, *world_.group, device_);
   const auto together = take_groups(model_);
   if (plan_of_config.stage >= 3) plan_of_config.layout.together = numbers_of(together, model_, table);
@@ -114,6 +111,9 @@ Training::Training(ModelTensors model, config::Resolved config, World world, Eng
   wants_tuning_ = can_be_tuned();
   begin_step_times();
   tell_of_accumulation();
+  // Not sooner: what is refused leaves the model as it was, with the gradients that another engine may be adding up.
+  const auto earlier = drop_earlier_gradients(model_);
+  if (world_.rank == 0) warn_of(earlier, " had a gradient before initialize(): it is dropped, and counts in no step");
   lay_out(plan_->table, plan_->options.layout);
   convert_the_rest(model_, config_);
   forget_grown_up();
