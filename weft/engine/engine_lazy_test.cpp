@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -183,6 +184,24 @@ at::Tensor second_after_three_steps(const World& here) {
 std::vector<float> memory_of(const at::Tensor& tensor) {
   const auto* const values = tensor.const_data_ptr<float>();
   return {values, values + tensor.numel()};
+}
+
+// engine = initialize(model, ...): the new one is there before the old one goes.
+TEST(EngineLazily, AnotherEngineTakesOverWhatIsOnItsWay) {
+  test::run_ranks_as_threads(2, [&, run = fresh_run()](test::RankContext& ctx) {
+    const World here = world(run, ctx.rank(), 2);
+    std::vector<at::Tensor> got;
+    for (const bool waits : {true, false}) {
+      Model model;
+      auto engine = std::make_unique<Engine>(model.tensors(), settings(2, 1, kBehindForward), here);
+      for (int64_t i = 0; i < 3; ++i) step(*engine, model, i);
+      if (waits) engine->wait_for_parameters();
+      engine = std::make_unique<Engine>(model.tensors(), settings(2, 1, kBehindForward), here);
+      for (int64_t i = 3; i < 6; ++i) step(*engine, model, i);
+      for (const at::Tensor& parameter : {model.first, model.second}) got.push_back(engine->full_param(parameter));
+    }
+    EXPECT_TRUE(got[0].equal(got[2]) && got[1].equal(got[3]));
+  });
 }
 
 TEST(EngineLazily, WhoReadsMemoryWaitsForParametersFirst) {
