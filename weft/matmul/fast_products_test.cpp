@@ -8,7 +8,9 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mm_cpu_dispatch.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
@@ -49,6 +51,11 @@ at::Tensor last_of(const auto& call) {
   return out;
 }
 
+// Unlike at::equal, which takes -0 for +0.
+bool has_bits_of(const at::Tensor& a, const at::Tensor& b) {
+  return at::equal(a.contiguous().view(at::kInt), b.contiguous().view(at::kInt));
+}
+
 class FastProductsTest : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -68,10 +75,36 @@ TEST_P(FastProductsTest, HaveTheBitsOfTorchsOwn) {
     const int64_t rows = any_size(random), columns = any_size(random), inner = any_size(random);
     const at::Tensor a = any_matrix(rows, inner, random), b = any_matrix(inner, columns, random);
     const at::Tensor start = random() % 2 == 0 ? at::randn({columns}) : at::randn({rows, columns});
-    ASSERT_TRUE(at::equal(last_of([&] { return at::mm(a, b); }), at::cpu::mm(a, b)))
+    ASSERT_TRUE(has_bits_of(last_of([&] { return at::mm(a, b); }), at::cpu::mm(a, b)))
         << rows << " x " << inner << " x " << columns;
-    ASSERT_TRUE(at::equal(last_of([&] { return at::addmm(start, a, b); }), at::cpu::addmm(start, a, b)))
+    ASSERT_TRUE(has_bits_of(last_of([&] { return at::addmm(start, a, b); }), at::cpu::addmm(start, a, b)))
         << "addmm " << rows << " x " << inner << " x " << columns;
+  }
+}
+
+// Gradients that vanish, say: a chain of products too small for a float ends in a zero of either sign, or in a denormal.
+TEST_P(FastProductsTest, HaveTorchsZerosAndDenormals) {
+  const FastProducts fast;
+  for (const int64_t inner : {320, 800}) {
+    const at::Tensor a = at::randn({128, inner}), b = at::randn({inner, 640}), start = at::zeros({640});
+    for (const double scale : {1.0, 1e-19, 1e-21, 1e-23, 1e-25}) {
+      const at::Tensor small = at::mul(a, scale), smaller = at::mul(b, scale);
+      EXPECT_TRUE(has_bits_of(last_of([&] { return at::mm(small, smaller); }), at::cpu::mm(small, smaller))) << scale;
+      EXPECT_TRUE(
+          has_bits_of(last_of([&] { return at::addmm(start, small, smaller); }), at::cpu::addmm(start, small, smaller)))
+          << scale;
+    }
+  }
+}
+
+// One way to ask for less says nothing of the other.
+TEST_P(FastProductsTest, FollowAPrecisionThatIsSetForCpusAlone) {
+  const FastProducts fast;
+  const at::Tensor a = at::randn({64, 260}), b = at::randn({260, 96});
+  auto& context = at::globalContext();
+  for (const auto precision : {at::Float32Precision::IEEE, at::Float32Precision::BF16, at::Float32Precision::NONE}) {
+    context.setFloat32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL, precision);
+    EXPECT_TRUE(has_bits_of(last_of([&] { return at::mm(a, b); }), at::cpu::mm(a, b))) << static_cast<int>(precision);
   }
 }
 

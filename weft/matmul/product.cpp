@@ -25,7 +25,7 @@ void multiply_portably(const Product& product, float* /*scratch*/) {
       float& c = product.c[row * product.c_row_stride + column];
       for (int64_t k = 0; k < product.inner; k += block) {
         const float sum = chain(product, row, column, k, std::min(product.inner, k + block));
-        c = k == 0 && !product.adds ? sum : c + sum;
+        c = (k == 0 && !product.adds ? 0.0F : c) + sum;  // -0 becomes +0, as in torch
       }
     }
   }

@@ -130,7 +130,9 @@ WEFT_AVX512_INLINE void store_row(const Tile& tile, int64_t row, const __m512 (&
     const int64_t there = std::clamp<int64_t>(tile.columns - v * kVector, 0, kVector);
     const auto mask = static_cast<__mmask16>((1U << there) - 1);
     float* const to = tile.c + row * tile.row_stride + v * kVector;
-    const __m512 value = tile.adds ? _mm512_add_ps(_mm512_maskz_loadu_ps(mask, to), sums[v]) : sums[v];
+    // Zero is added too: a chain of tiny products may end in -0, which is +0 in torch.
+    const __m512 there_before = tile.adds ? _mm512_maskz_loadu_ps(mask, to) : _mm512_setzero_ps();
+    const __m512 value = _mm512_add_ps(there_before, sums[v]);
     _mm512_mask_storeu_ps(to, mask, value);
   }
 }
