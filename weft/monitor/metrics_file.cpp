@@ -74,9 +74,9 @@ std::string csv_header() {
   return out;
 }
 
-std::string csv_row(const StepMetrics& metrics) {
+std::string csv_row(const StepMetrics& metrics, size_t num_columns) {
   std::string out = cat(metrics.step);
-  for (const Column& column : kColumns) {
+  for (const Column& column : std::span(kColumns).first(num_columns)) {
     out += ',';
     if (const auto& value = metrics.*column.value) out += std::isnan(*value) ? "nan" : cat(*value);
   }
@@ -97,11 +97,11 @@ std::string json_row(const StepMetrics& metrics) {
 }
 
 // Nothing for a line that is no row of ours.
-std::optional<int64_t> step_of_csv(std::string_view line) {
+std::optional<int64_t> step_of_csv(std::string_view line, size_t num_columns) {
   int64_t step = 0;
   const auto [at, code] = std::from_chars(line.data(), line.data() + line.size(), step);
   const bool is_row = code == std::errc() && at != line.data() + line.size() && *at == ',' &&
-                      static_cast<size_t>(std::ranges::count(line, ',')) == std::size(kColumns);
+                      static_cast<size_t>(std::ranges::count(line, ',')) == num_columns;
   return is_row ? std::optional(step) : std::nullopt;
 }
 
@@ -113,6 +113,13 @@ std::optional<int64_t> step_of_json(std::string_view line) {
 
 bool is_start_of(std::string_view text, std::string_view whole) {
   return text.substr(0, whole.size()) == whole.substr(0, text.size());
+}
+
+// How many columns a header of this or of an older version has: new ones come last.
+std::optional<size_t> columns_of(std::string_view header) {
+  const std::string ours = csv_header();
+  const bool is_ours = header == ours || (header.starts_with("step,") && ours.starts_with(cat(header, ',')));
+  return is_ours ? std::optional<size_t>(std::ranges::count(header, ',')) : std::nullopt;
 }
 
 [[noreturn]] void refuse(const std::string& path, const FileLine& line) {
@@ -127,7 +134,7 @@ bool is_start_of(std::string_view text, std::string_view whole) {
 std::span<const MetricsColumn> metrics_columns() { return kColumns; }
 
 MetricsFile::MetricsFile(Env& env, const std::string& path, MetricsFormat format, int64_t next_step)
-    : path_(path), format_(format) {
+    : path_(path), format_(format), num_columns_(std::size(kColumns)) {
   const auto info = env.stat(path);
   // A pipe or a device has no size to cut.
   const bool has_rows = info && info->kind == FileKind::kFile;
@@ -150,10 +157,17 @@ uint64_t MetricsFile::end_of_rows_before(Env& env, int64_t next_step) {
       if (!is_ours) refuse(path_, *line);
       break;
     }
-    const auto step = is_csv ? step_of_csv(line->text) : step_of_json(line->text);
-    if (is_header ? line->text != header : !step) refuse(path_, *line);
-    if (!is_header && *step >= next_step) break;
-    if (!is_header) last_step_ = step;
+    if (is_header) {
+      const auto columns = columns_of(line->text);
+      if (!columns) refuse(path_, *line);
+      num_columns_ = *columns;
+      end = line->start + line->text.size() + 1;
+      continue;
+    }
+    const auto step = is_csv ? step_of_csv(line->text, num_columns_) : step_of_json(line->text);
+    if (!step) refuse(path_, *line);
+    if (*step >= next_step) break;
+    last_step_ = step;
     end = line->start + line->text.size() + 1;
   }
   return end;
@@ -162,7 +176,7 @@ uint64_t MetricsFile::end_of_rows_before(Env& env, int64_t next_step) {
 void MetricsFile::add(const StepMetrics& metrics) {
   if (last_step_ && metrics.step <= *last_step_) return;
   last_step_ = metrics.step;
-  std::string text = format_ == MetricsFormat::kCsv ? csv_row(metrics) : json_row(metrics);
+  std::string text = format_ == MetricsFormat::kCsv ? csv_row(metrics, num_columns_) : json_row(metrics);
   text += '\n';
   // The header may not have fitted when the file was made.
   if (file_->offset() == 0 && format_ == MetricsFormat::kCsv) text = cat(csv_header(), "\n", text);

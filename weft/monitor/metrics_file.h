@@ -76,6 +76,7 @@ class MetricsFile {
 
   const std::string path_;
   const MetricsFormat format_;
+  size_t num_columns_;  // of the file: an older version's has fewer, and stays as it is
   std::optional<AppendFile> file_;
   std::optional<int64_t> last_step_;
   uint64_t num_left_out_ = 0;

@@ -52,6 +52,17 @@ class Metrics : public testing::TestWithParam<MetricsFormat> {
 INSTANTIATE_TEST_SUITE_P(Formats, Metrics, testing::Values(MetricsFormat::kCsv, MetricsFormat::kJsonLines),
                          [](const auto& one) { return one.param == MetricsFormat::kCsv ? "Csv" : "JsonLines"; });
 
+TEST_P(Metrics, AFileOfAnOlderVersionIsGoneOnWithInItsColumns) {
+  if (GetParam() == MetricsFormat::kJsonLines) return;  // a row says what it has
+  write_file(env_, "m", bytes_of("step,samples,loss\n1,,3\n2,,4\n3,,5\n"));
+  run(3, 4, 9);
+  EXPECT_EQ(text(), "step,samples,loss\n1,,3\n2,,4\n3,,9\n4,,9\n");
+  for (const char* const others : {"step,samp\n1,\n", "step,loss\n1,2\n", "step\n1\n"}) {
+    write_file(env_, "m", bytes_of(others));
+    EXPECT_THROW(run(3, 4), Error) << others;
+  }
+}
+
 TEST_P(Metrics, AResumedRunGoesOnWithoutRepeatingSteps) {
   run(1, 5, 1);
   run(4, 6, 2);
