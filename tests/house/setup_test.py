@@ -71,6 +71,15 @@ def test_no_root_for_a_browser_is_no_reason_to_stop(place):
     assert any("making .venv" in line for line in outcome.lines), "it went on"
 
 
+def test_a_browser_that_cannot_be_had_is_no_reason_to_stop(place):
+    without_browser(place)
+    stand_in(place, "apt-get", "echo E: Unable to locate package chromium; exit 100")
+    outcome = setup(place, "--test")
+    assert any("E: Unable to locate package chromium" in line for line in outcome.lines)
+    assert "setup: without a browser the tests of the pages are skipped" in outcome.lines
+    assert any("making .venv" in line for line in outcome.lines), "it went on"
+
+
 def test_a_tree_with_libraries_of_its_own_asks_for_no_browser(place):
     without_browser(place)
     (place / "include").mkdir()
