@@ -74,6 +74,21 @@ def test_watching_a_server_says_what_a_browser_can_open(build_dir, run):
         assert without.returncode == 2 and f"http://127.0.0.1:{server.port}/ (with ?token=... behind it" in without.stderr
 
 
+@pytest.mark.parametrize("flags", [[], ["--json"]], ids=["sentences", "json"])
+def test_a_server_that_went_for_good_is_not_waited_for(build_dir, run, flags):
+    with watching(build_dir, run.folder) as server:
+        command = [str(build_dir / "bin" / "weft"), "top", f"127.0.0.1:{server.port}", *flags]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert "running" in process.stdout.readline()
+    try:
+        out, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert out.count("connection lost, retrying") == 1
+    assert said.startswith("error: nobody shows the run any more") and "demo: running, step 300" in said and f"127.0.0.1:{server.port}" in said
+
+
 def test_escapes_of_a_run_do_not_reach_the_terminal(weft, run):
     run.result("running\x1b]0;owned\x07", name="de\x1b[2Jmo", device="c\x9bpu")
     run.write_ranks(slow=[{"rank": -1, "phase": "link", "where": "\x1b[31mx", "percent": 40.0, "ms": 12.0, "since_step": 260}])

@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "weft/base/clock.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/cli/front/command.h"
@@ -21,6 +22,8 @@ namespace weft::cli {
 namespace {
 
 constexpr double kDrawS = 1, kSayS = 5;
+// A server that is started again is back by then.
+constexpr double kGiveUpS = 10;
 
 bool has_ended(const LiveState& state) {
   return state.status == "finished" || state.status == "stopped" || state.status == "failed";
@@ -43,15 +46,28 @@ class PatientSource {
   const LiveState& read() {
     try {
       last_ = source_.read();
+      lost_.reset();
     } catch (const Error& error) {
+      if (!lost_) lost_.emplace();
       last_.notes = {cat("connection lost, retrying: ", error.text().title)};
     }
     return last_;
+  }
+  bool is_lost() const { return lost_.has_value(); }
+  // For a reader that nobody can interrupt.
+  void give_up_in_time() const {
+    if (!lost_ || lost_->elapsed_s() < kGiveUpS) return;
+    throw Error(ErrorKind::kEnvironment,
+                {.title = "nobody shows the run any more",
+                 .what = cat("no answer for ", kGiveUpS, " s; the last one: ", top_sentence(last_)),
+                 .where = source_.name(),
+                 .fix = "a run that serves its own page takes it along when it ends: its folder says how it ended"});
   }
 
  private:
   StateSource& source_;
   LiveState last_;
+  std::optional<Stopwatch> lost_;
 };
 
 int draw_until_left(PatientSource& source, const std::string& page) {
@@ -70,11 +86,13 @@ int say_until_ended(PatientSource& source, bool json) {
   std::string said;
   for (;;) {
     const LiveState& state = source.read();
-    const std::string line = json ? state_json(state) : top_sentence(state);
-    const std::string key = json ? cat(state.epoch, " ", state.version, " ", state.stalled) : line;
+    std::string line = json ? state_json(state) : top_sentence(state);
+    if (!json && source.is_lost()) line += cat("; ", state.notes.front());
+    const std::string key = json ? cat(state.epoch, " ", state.version, " ", state.stalled, source.is_lost()) : line;
     if (key != said && !say(line)) return 1;
     said = key;
     if (has_ended(state)) return 0;
+    source.give_up_in_time();
     std::this_thread::sleep_for(std::chrono::duration<double>(json ? kDrawS : kSayS));
   }
 }
@@ -106,7 +124,7 @@ int run_top(const Arguments& arguments) {
                "line every few seconds until the run ends.",
                "weft top runs/mine\n"
                "  weft top node-a:6006 --token 3f...     of another machine, through its `weft watch`\n"
-               "Exit codes: 0 fine, 1 nobody answers, 2 no run there.");
+               "Exit codes: 0 fine, 1 nobody answers (any more), 2 no run there.");
   app->add_option("RUN", where, "folder of a run, folder of runs (the newest), or HOST:PORT of a server")
       ->required()
       ->type_name("");
