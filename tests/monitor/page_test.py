@@ -191,6 +191,35 @@ def test_another_run_at_the_same_address_is_drawn_from_its_start(page, build_dir
     forget_the_browsers_own_complaints(page)
 
 
+def test_what_another_run_does_not_record_is_no_longer_drawn(page, build_dir, tmp_path):
+    with watching(build_dir, new_run(tmp_path / "long", steps=300).folder) as server:
+        page.open(server.url)
+        page.wait_for(f"{CHARTS} >= 4 && [...charts.keys()].includes('norm')")
+        page.js("charts.get('loss').zoomed = true")
+    page.wait_for("!document.querySelector('#lost').hidden")
+    short = FakeRun(tmp_path / "short", start_s=time.time() - 5)
+    short.result()
+    short.add_rows(12, grad_norm=None)
+    with watching(build_dir, short.folder, "--port", str(server.port)):
+        page.wait_for("document.querySelector('h1').innerText === 'short' && curves.step.length === 12")
+        page.wait_for("![...charts.keys()].includes('norm')")
+        assert "Gradient norm" not in text_of(page, "#charts")
+        assert page.js("charts.get('loss').zoomed") is False
+        page.open("about:blank")
+    forget_the_browsers_own_complaints(page)
+
+
+def test_curves_that_could_not_be_had_are_asked_for_again_though_the_run_has_ended(page, build_dir, tmp_path):
+    run = new_run(tmp_path / "demo")
+    run.result("finished")
+    with shown(page, build_dir, run):
+        page.wait_for(f"{CHARTS} >= 4")
+        page.js("""{ const right = fetch; let failed = false;
+                     fetch = (...all) => failed || !String(all[0]).includes('/api/series') ? right(...all) : (failed = true, Promise.reject('busy'));
+                     empty(); drawCharts(); fetchCurves(); }""")
+        page.wait_for(f"{CHARTS} >= 4 && curves.step.length === 300")
+
+
 @pytest.mark.parametrize("ending", ["finished", "stopped"])
 def test_a_run_that_ends_with_its_page_says_how_and_where_the_report_is(page, build_dir, tmp_path, tiny, ending):
     steps = 10_000 if ending == "finished" else 1_000_000
@@ -213,6 +242,7 @@ def test_a_run_that_ends_with_its_page_says_how_and_where_the_report_is(page, bu
     assert text_of(page, "#status") == ending
     rows = (tmp_path / "runs" / "mine" / "metrics.jsonl").read_text().splitlines()
     assert page.js("state.step") == json.loads(rows[-1])["step"]
+    assert page.js("curves.step.at(-1)") == json.loads(rows[-1])["step"], "the curves come to the end too"
     assert text_of(page, "#ended") == "The run has ended; its page is no longer served. Its report is runs/mine/report.html."
     assert page.js("document.querySelector('#report').hidden"), "a link that leads nowhere"
     page.open("about:blank")

@@ -260,15 +260,21 @@ const draw = chart => {
   const last = lines[lines.length - 1].values.findLast(v => v !== null);
   plot.setAttribute('aria-label', `${chart.title.textContent}, by step; now ${known(last) ? spec.format(last) : 'unknown'}`);
 };
+const drop = chart => {
+  if (chart.u) chart.u.destroy();
+  chart.figure.remove();
+  charts.delete(chart.spec.id);
+};
+let epochDrawn = null;
 const drawCharts = () => {
-  if (!curves.step.length) {
-    for (const chart of charts.values()) { if (chart.u) chart.u.destroy(); chart.figure.remove(); }
-    charts.clear();
-    return;
-  }
+  if (epochDrawn !== curves.epoch) for (const chart of charts.values()) chart.zoomed = false;  // to steps of another run
+  epochDrawn = curves.epoch;
   for (const spec of CHARTS) {
-    const lines = spec.lines();
-    if (!lines) continue;
+    const lines = curves.step.length ? spec.lines() : null;
+    if (!lines) {
+      if (charts.has(spec.id)) drop(charts.get(spec.id));
+      continue;
+    }
     if (!charts.has(spec.id)) charts.set(spec.id, makeFigure(spec));
     const chart = charts.get(spec.id);
     chart.lines = lines;

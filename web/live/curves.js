@@ -24,6 +24,19 @@ const take = got => {
   }
 };
 
+// The end of the curves of a run that takes its page along; what is ours already is left out. Nothing where there is a gap between.
+const takeEnd = got => {
+  const last = curves.step.at(-1), i = got.step.findIndex(step => step >= last);
+  if (got.epoch !== curves.epoch || got.stride !== curves.stride || i < 0 || got.step[i] - last >= got.stride) return;
+  const columns = {};
+  for (const [name, edges] of Object.entries(got.columns)) {
+    columns[name] = {};
+    for (const [edge, values] of Object.entries(edges)) columns[name][edge] = values.slice(i);
+  }
+  take({ ...got, step: got.step.slice(i), columns });
+  drawCharts();
+};
+
 let fetching = false, wanted = false;
 const fetchCurves = async () => {
   if (fetching) { wanted = true; return; }
@@ -35,6 +48,7 @@ const fetchCurves = async () => {
       const answer = await fetch(`/api/series?from=${from}`);
       if (!answer.ok) throw new Error(answer.status);
       const got = await answer.json();
+      if ((curves.step.at(-1) ?? 0) !== from) { wanted = true; continue; }
       if (got.epoch !== curves.epoch || got.stride !== curves.stride) {
         const whole = from === 0;
         empty();
@@ -46,7 +60,8 @@ const fetchCurves = async () => {
       drawCharts();
     } while (wanted);
   } catch (problem) {
-    if (!hasEnded()) setTimeout(fetchCurves, 3000);  // whoever serves there next is asked when it is found
+    // Without a connection whoever serves there next is asked when it is found.
+    setTimeout(() => { if (source.readyState === EventSource.OPEN) fetchCurves(); }, 3000);
   } finally {
     fetching = false;
   }

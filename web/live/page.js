@@ -182,6 +182,7 @@ const connect = () => {
     lost(false);
     show(JSON.parse(event.data));
   });
+  source.addEventListener('series', event => takeEnd(JSON.parse(event.data)));
   source.addEventListener('error', () => {
     lost(true);
     if (source.readyState === EventSource.CLOSED) setTimeout(connect, 3000);  // refused: the browser does not try again

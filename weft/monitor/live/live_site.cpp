@@ -198,16 +198,19 @@ HttpReply LiveSite::events() {
 }
 
 // Of a server that stops: a run writes how it ended just before. One look for all pages, which reads a few megabytes at
-// most: the run waits for it.
-std::string LiveSite::last_state() {
+// most: the run waits for it. The end of the curves comes along, as nobody answers who asks for it.
+std::string LiveSite::last_words(int64_t from_step) {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(has_looked_last_, true)) view_.refresh();
-  return state_json(view_.state());
+  const LiveState& state = view_.state();
+  return cat("event: series\ndata: ", series_json(view_.series(), from_step, state.epoch),
+             "\n\nevent: state\ndata: ", state_json(state), "\n\n");
 }
 
 void LiveSite::send_events(HttpStream& stream) {
   if (!stream.send("retry: 2000\n\n")) return;
-  int64_t seen = -1;
+  int64_t seen = -1, step = 0,
+          step_before = 0;  // of the last state, which the page may not have asked the curves of yet
   Stopwatch silence;
   do {
     std::string news;
@@ -215,6 +218,7 @@ void LiveSite::send_events(HttpStream& stream) {
       const std::lock_guard lock(mutex_);
       const LiveState& state = fresh_view().state();
       if (state.version != seen) news = cat("event: state\ndata: ", state_json(state), "\n\n");
+      if (!news.empty()) step_before = std::exchange(step, state.step.value_or(0));
       seen = state.version;
     }
     if (news.empty() && silence.elapsed_s() >= options_.heartbeat_s) news = ": still here\n\n";
@@ -222,7 +226,7 @@ void LiveSite::send_events(HttpStream& stream) {
     if (!stream.send(news)) return;
     silence.restart();
   } while (stream.wait(options_.refresh_s));
-  if (stream.is_last()) stream.send(cat("event: state\ndata: ", last_state(), "\n\n"));
+  if (stream.is_last()) stream.send(last_words(step_before));
 }
 
 }  // namespace weft::detail

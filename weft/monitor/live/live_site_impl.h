@@ -37,7 +37,7 @@ class LiveSite {
   HttpReply report();
   HttpReply events();
   void send_events(HttpStream& stream);
-  std::string last_state();
+  std::string last_words(int64_t from_step);
   bool has_right_host(const HttpRequest& request) const;
   bool has_token(const HttpRequest& request) const;
   // The view, read anew when its last reading is older than refresh_s. Requires: mutex_ is held.

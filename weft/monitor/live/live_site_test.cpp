@@ -169,6 +169,21 @@ TEST_F(Site, AServerThatStopsSaysHowTheRunEnded) {
   }
 }
 
+TEST_F(Site, AServerThatStopsSaysTheEndOfTheCurves) {
+  std::ofstream(dir_ / "metrics.jsonl") << "{\"step\":1,\"loss\":2}\n{\"step\":2,\"loss\":2}\n";
+  LiveSite site(Env::posix(), folder_, {}, {.refresh_s = 60});
+  CountingStream stream(0);
+  stream.is_stopped = true;
+  stream.on_wait = [&] {
+    std::ofstream(dir_ / "metrics.jsonl", std::ios::app) << "{\"step\":3,\"loss\":2}\n{\"step\":4,\"loss\":2}\n";
+  };
+  site.answer(request("/events")).stream(stream);
+  const size_t at = stream.text_.find("event: series\ndata: ");
+  ASSERT_NE(at, std::string::npos) << stream.text_;
+  EXPECT_NE(stream.text_.find("\"step\":[1,2,3,4]", at), std::string::npos)
+      << "with what the page may not have asked for";
+}
+
 TEST_F(Site, PagesBeyondTheLimitAreTurnedAway) {
   LiveSite site(Env::posix(), folder_, {}, {.max_event_clients = 2});
   {
