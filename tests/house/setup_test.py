@@ -131,6 +131,18 @@ def test_the_users_torch_is_used_as_it_is(place):
     assert Path(env["WEFT_TORCH_ROOT"], "lib/libtorch.so").exists()
 
 
+def test_an_interpreter_without_the_tools_of_tests_is_enough_to_build(place):
+    stand_in(place, "dpkg-query", "printf installed")
+    (place / "torch/lib").mkdir(parents=True)
+    (place / "torch/lib/libtorch.so").touch()
+    # It has a torch (-c asks for its folder), and no other module; it cannot make an environment.
+    stand_in(place, "python3", f'case "$1" in -c) echo {place}/torch ;; *) exit 1 ;; esac')
+    outcome = setup(place, WEFT_PYTHON=f"{place}/bin/python3")
+    assert outcome.code == 0, outcome.lines
+    assert f"WEFT_PYTHON={place}/bin/python3" in (place / "build/setup.env").read_text()
+    assert setup(place, "--test", WEFT_PYTHON=f"{place}/bin/python3").code == 1, "the tests need them"
+
+
 def test_a_libtorch_that_is_none_is_refused(place):
     stand_in(place, "dpkg-query", "printf installed")
     outcome = setup(place, Torch_DIR=str(place))
