@@ -98,6 +98,7 @@ TEST(Refusals, SchedulesOfTheTableAreThoseThatCanBeMade) {
 
 TEST(Refusals, NoArgumentIsRefusedByARunAlone) {
   expect_no_type_missed("optimizer", config::offered_optimizers());
+  for (const auto& [name, type] : config::kOptimizerClasses) expect_no_type_missed("optimizer", std::span(&name, 1));
   expect_no_type_missed("scheduler", config::offered_schedules());
 }
 

@@ -77,7 +77,7 @@ void check_required(Reading& reading, std::string_view of, const ArgumentSet& se
 void check_one(Reading& reading, std::string_view of) {
   const Value& type = reading.value(cat(of, ".type"));
   if (type.kind != Kind::kString) return;
-  const ArgumentSet* set = find_arguments(of, type.text);
+  const ArgumentSet* set = find_arguments(of, of == "optimizer" ? optimizer_kind(type.text) : type.text);
   const Value params = reading.value(cat(of, ".params"));
   if (set != nullptr) check_required(reading, of, *set, params);
   for (const Member& member : params.members) {

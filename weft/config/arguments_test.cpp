@@ -5,6 +5,7 @@
 
 #include "weft/base/text.h"
 #include "weft/config/offered.h"
+#include "weft/config/optimizer_names.h"
 #include "weft/config/reading.h"
 
 namespace weft::config {
@@ -72,6 +73,17 @@ TEST(Offered, SaysWhyAndWhatToUseInstead) {
   EXPECT_EQ(reading.document.source->where(problem.span), "ds.json:1:47");
   EXPECT_EQ(absence_of("optimizer", "RMSprop").why.en, "it has Adagrad, Adam, AdamW, Lamb, Lion, SGD");
   EXPECT_NE(absence_of("optimizer", "RMSprop").instead.en.find("one of your own"), std::string::npos);
+}
+
+TEST(Offered, AClassTakesTheArgumentsOfItsType) {
+  for (const auto& [name, type] : kOptimizerClasses) {
+    for (const char* argument :
+         {"eps", "weight_decay", "max_coeff", "lr_decay", "adam_w_mode", "nesterov", "momentum"}) {
+      const std::string params = cat("\"", argument, "\": 0.5");
+      EXPECT_EQ(optimizer(name, params), optimizer(type, params)) << name << " " << argument;
+    }
+  }
+  EXPECT_EQ(optimizer("CPULion", "\"lr\": 0.001, \"eps\": 1e-8"), "arguments/unknown optimizer.params.eps");
 }
 
 TEST(Offered, ArgumentsThatAskForWhatWeftHasNotAreErrors) {
