@@ -165,16 +165,34 @@ void check_offered(Reading& reading, std::string_view of) {
   problem.current = type.text;
 }
 
+std::string nearest_of(std::string_view word, std::span<const std::string_view> names) {
+  return nearest(word, std::vector<std::string>(names.begin(), names.end()));
+}
+
+// What weft has comes first: a name that only DeepSpeed or torch has would be refused in its turn.
+std::string meant_type(std::string_view of, std::string_view type) {
+  const bool schedule = of == "scheduler";
+  const std::string offered = nearest_of(type, schedule ? offered_schedules() : offered_optimizers());
+  if (!offered.empty()) return offered;
+  return nearest_of(type, schedule ? std::span<const std::string_view>(kSchedules) : kTorchOptimizers);
+}
+
+Words advice_for(std::string_view of, const std::string& meant) {
+  if (meant.empty()) return {"see docs/settings.md", "见 docs/settings.md"};
+  if (is_offered(of, meant)) return {cat("write ", meant), cat("写成 ", meant)};
+  const Absence absence = absence_of(of, meant);
+  return {cat("if ", meant, " is meant, weft does not have it (", absence.why.en, "): ", absence.instead.en),
+          cat("如果想写的是 ", meant, "，weft 没有它（", absence.why.zh, "）：", absence.instead.zh)};
+}
+
 // DeepSpeed takes the name from torch where it is not its own, and fails with an AttributeError once the engine is built.
 void check_type(Reading& reading, std::string_view of) {
   const std::string path = cat(of, ".type");
   const Value& type = reading.value(path);
   if (type.kind != Kind::kString || knows_type(of, type.text)) return;
   if (of == "optimizer" && report_class_name(reading, type.text)) return;
-  const auto names = of == "scheduler" ? std::span<const std::string_view>(kSchedules)
-                                       : std::span<const std::string_view>(kTorchOptimizers);
   const bool fused = lower(type.text).find("adam") != std::string::npos && of == "optimizer";
-  const std::string meant = fused ? "AdamW" : nearest(type.text, std::vector<std::string>(names.begin(), names.end()));
+  const std::string meant = fused ? "AdamW" : meant_type(of, type.text);
   Words message = {
       cat("neither DeepSpeed nor torch has ", of == "scheduler" ? "a schedule " : "an optimizer ", type.text),
       cat("DeepSpeed 和 torch 都没有 ", type.text)};
@@ -182,12 +200,11 @@ void check_type(Reading& reading, std::string_view of) {
     message.en += "; type AdamW (or Adam) is already the fused kernel, on the CPU with offload";
     message.zh += "；type 写 AdamW（或 Adam）就会使用融合内核，卸载时用 CPU 版本";
   }
-  Problem& problem = report(reading, "arguments/unknown-type", path, reading.span_of(path), message,
-                            meant.empty() ? Words{"see docs/settings.md", "见 docs/settings.md"}
-                                          : Words{cat("write ", meant), cat("写成 ", meant)});
+  Problem& problem =
+      report(reading, "arguments/unknown-type", path, reading.span_of(path), message, advice_for(of, meant));
   problem.current = type.text;
   problem.deepspeed_refuses = true;
-  if (!meant.empty()) {
+  if (is_offered(of, meant)) {
     problem.suggested = cat('"', meant, '"');
     problem.edits = {{Edit::Kind::kSet, path, "", problem.suggested}};
   }

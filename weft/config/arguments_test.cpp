@@ -61,6 +61,30 @@ TEST(Offered, ARemovedOptimizerIsSaidOnce) {
   EXPECT_EQ(optimizer("OneBitAdam", "", kWithOneBit), "arguments/not-offered optimizer.type");
 }
 
+TEST(Offered, OnlyWhatWeftHasIsSuggested) {
+  struct {
+    std::string_view of, type, suggested;
+  } const cases[] = {{"optimizer", "Lionn", "\"Lion\""},
+                     {"optimizer", "FusedAdamW", "\"AdamW\""},
+                     {"optimizer", "sgd", "\"SGD\""},
+                     {"optimizer", "MuonX", ""},
+                     {"optimizer", "RMSprob", ""},
+                     {"optimizer", "qqqqqqqqqq", ""},
+                     {"scheduler", "warmuplr", "\"WarmupLR\""},
+                     {"scheduler", "StepLRs", ""}};
+  for (const auto& [of, type, suggested] : cases) {
+    const Reading reading = read(of, type, "");
+    ASSERT_FALSE(reading.problems.empty()) << type;
+    const Problem& problem = reading.problems.front();
+    EXPECT_EQ(problem.rule, "arguments/unknown-type") << type;
+    EXPECT_EQ(problem.suggested, suggested) << type;
+    EXPECT_EQ(problem.edits.empty(), suggested.empty()) << type;
+  }
+  EXPECT_TRUE(read("optimizer", "MuonX", "")
+                  .problems.front()
+                  .fix.en.starts_with("if Muon is meant, weft does not have it (it makes whole matrices orthogonal"));
+}
+
 TEST(Offered, SaysWhyAndWhatToUseInstead) {
   const Reading reading = read("optimizer", "Muon", "\"lr\": 0.02");
   ASSERT_EQ(reading.problems.size(), 1U);
