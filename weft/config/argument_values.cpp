@@ -148,11 +148,11 @@ const Taken* find_taken(std::string_view of, std::string_view type, std::string_
 }
 
 void report_value(Reading& reading, const std::string& path, const Value& value, const Words& expected) {
+  const std::string said = overlaps(reading.secrets, value.span) ? std::string(kNotShown) : to_json(value);
   report(reading, "arguments/value", path, value.span,
-         {cat(path, " is ", to_json(value), ", expected ", expected.en),
-          cat(path, " 是 ", to_json(value), "，应为", expected.zh)},
+         {cat(path, " is ", said, ", expected ", expected.en), cat(path, " 是 ", said, "，应为", expected.zh)},
          {cat("write ", expected.en), cat("写成", expected.zh)})
-      .current = to_json(value);
+      .current = said;
 }
 
 void check_refused(Reading& reading, const std::string& path, const Member& member) {

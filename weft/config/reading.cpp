@@ -138,18 +138,12 @@ Span Reading::span_of(std::string_view path) const {
 
 bool Reading::hides(std::string_view path) const {
   const Setting* const setting = find_setting(path);
-  return setting != nullptr && setting->secret && value(path).kind != Kind::kNull;
+  if (setting == nullptr || value(path).kind == Kind::kNull) return false;
+  return setting->secret || (given(path) && overlaps(secrets, span_of(path)));
 }
 
 std::string Reading::quoted(Span span) const {
-  // By the file, not by values: one of the wrong type is no value, and a secret all the same.
-  const auto holds = [&](const Setting& setting) {
-    if (!setting.secret) return false;
-    const Member* const member = find_member_path(document.root, setting.path);
-    if (member == nullptr || member->value.kind == Kind::kNull) return false;
-    return member->value.span.begin < span.end && span.begin < member->value.span.end;
-  };
-  return std::ranges::any_of(settings(), holds) ? std::string(kNotShown) : document.source->brief(span);
+  return overlaps(secrets, span) ? std::string(kNotShown) : document.source->brief(span);
 }
 
 std::string Reading::shown(std::string_view path) const {
@@ -210,6 +204,7 @@ std::vector<IdleSetting> describe_idle(const Reading& reading) {
 Reading read_config(Document document, Facts facts, std::optional<Version> version) {
   Reading reading;
   reading.document = std::move(document);
+  reading.secrets = find_secrets(reading.document);
   facts.merge(facts_of_training(reading.document));
   reading.version = choose_version(reading, version);
   fill_defaults(reading);

@@ -17,6 +17,7 @@
 #include "weft/config/document.h"
 #include "weft/config/problem.h"
 #include "weft/config/resolved.h"
+#include "weft/config/secret.h"
 #include "weft/config/setting.h"
 
 namespace weft::config {
@@ -45,11 +46,9 @@ struct Origin {
   Words note = {};  // kAuto, kDerived: the rule that made it
 };
 
-// What is shown of a secret. Files of a run and its log are for more eyes than the config is.
-inline constexpr std::string_view kNotShown = "(set, not shown)";
-
 struct Reading {
   Document document;
+  std::vector<Span> secrets = {};  // of the document
   Version version = kNewestDeepSpeed;
   int64_t world = 1;
   Origin world_origin = {};
@@ -70,7 +69,7 @@ struct Reading {
   Span span_of(std::string_view path) const;
   // What the user wrote, for messages; the resolved value where the file says nothing; kNotShown for a secret that is set.
   std::string shown(std::string_view path) const;
-  // A secret, and the file gives it: whatever shows values must show kNotShown for it.
+  // A secret, or what holds one, and the file gives it: whatever shows values must show kNotShown for it.
   bool hides(std::string_view path) const;
   // The text there, cut short; kNotShown where it holds a secret.
   std::string quoted(Span span) const;
