@@ -170,6 +170,27 @@ def test_a_secret_is_not_printed(weft, tmp_path):
         assert "SECRET" not in done.out + done.err, flags
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"weft": {"dashboard": {"token": "SECRETTOKEN123", "port": 70000}}}',
+        '{"weft": {"dashboard": {"Token": "SECRETTOKEN123", "port": 70000}}}',
+        '{"weft": {"token": "SECRETTOKEN123"}}',
+        '{"comet": {"apikey": "SECRETTOKEN123", "enabled": 3}}',
+        '{"weft": {"dashboard": {"token": "SECRETTOKEN123\\x"}}}',
+        '{"weft": {"dashboard": {"token": "SECRETTOKEN123, "port": 1}}}',
+        '{"weft": {"dashboard": {"token": "SECRETTOKEN123}}}',
+        '{"weft": {"dashboard": {"token" "SECRETTOKEN123"}}}',
+    ],
+)
+def test_a_secret_is_not_printed_with_what_is_wrong_beside_it(weft, tmp_path, text):
+    (tmp_path / "ds.json").write_text(text)
+    for flags in ([], ["--json"], ["--sarif"], ["--fix", "out.json"], ["--fix", "out.json", "--json"]):
+        done = check(weft, "ds.json", *flags)
+        assert done.code != 0, done.out
+        assert "SECRET" not in done.out + done.err, flags
+
+
 REFUSED = {
     "muon": {"optimizer": {"type": "Muon"}},
     "torch_class": {"optimizer": {"type": "RMSprop"}},

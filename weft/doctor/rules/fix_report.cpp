@@ -17,7 +17,7 @@ std::string fix_text(const Fixed& fixed, Language language, const Terminal& term
                    problem.message.in(language), 0, terminal);
   }
   for (const Problem& problem : fixed.result.left) {
-    out += cat(out.empty() ? "" : "\n", problem_text(problem, written, language, terminal));
+    out += cat(out.empty() ? "" : "\n", problem_text(problem, {written, fixed.result.secrets}, language, terminal));
   }
   const Verdict verdict = verdict_of(fixed.result.left, 0, fixed.version, language);
   out += out.empty() ? "" : "\n";

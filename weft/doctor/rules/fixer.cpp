@@ -26,7 +26,7 @@ class Fixer {
   FixResult run() {
     for (int round = 0; round < kMaxRounds && fix_one(); ++round) {
     }
-    return {std::string(document_.source->text()), std::move(fixed_), problems_};
+    return {std::string(document_.source->text()), std::move(fixed_), problems_, config::find_secrets(document_)};
   }
 
  private:

@@ -17,9 +17,10 @@ struct FixOptions {
 };
 
 struct FixResult {
-  std::string text;                    // the corrected file; the same text when there was nothing to do
-  std::vector<config::Problem> fixed;  // what is gone
-  std::vector<config::Problem> left;   // what a person must decide
+  std::string text;                        // the corrected file; the same text when there was nothing to do
+  std::vector<config::Problem> fixed;      // what is gone
+  std::vector<config::Problem> left;       // what a person must decide
+  std::vector<config::Span> secrets = {};  // of the text
 };
 
 // Requires: a document whose source holds the config itself (not base64, not Accelerate's own keys); others come back unchanged.

@@ -20,16 +20,19 @@ struct Cell {
   bool marked = false;
 };
 
-std::vector<Cell> cells_of(std::string_view line, size_t mark_begin, size_t mark_end, const Terminal& terminal) {
+// A secret is as wide as it is, so that the line below points at what it is meant to.
+std::vector<Cell> cells_of(std::string_view line, config::Span mark, const std::vector<config::Span>& hidden,
+                           const Terminal& terminal) {
   std::vector<Cell> cells;
   int column = 0;
   for (std::string_view rest = line; !rest.empty();) {
     const size_t at = line.size() - rest.size();
     const CodePoint point = take_code_point(rest);
     if (point.value == kByteOrderMark) continue;
-    Cell cell{printable(point.bytes, terminal), column, 0, at >= mark_begin && at < mark_end};
+    Cell cell{printable(point.bytes, terminal), column, 0, at >= mark.begin && at < mark.end};
     if (point.value == '\t') cell.shown.assign(static_cast<size_t>(kTabColumns - column % kTabColumns), ' ');
     cell.columns = display_columns(cell.shown);
+    if (config::overlaps(hidden, {at, at + 1})) cell.shown.assign(static_cast<size_t>(cell.columns), '*');
     column += cell.columns;
     cells.push_back(std::move(cell));
   }
@@ -85,12 +88,22 @@ config::Span marked_part(const config::Source& source, config::Span span, size_t
   return {span.begin, bracket ? span.begin + 1 : std::max(span.end, span.begin + 1)};
 }
 
-Marked marked_line(const config::Source& source, config::Span span, int number, int room, const Terminal& terminal) {
+// Of spans of the text, those in the line [start, end), from its start.
+std::vector<config::Span> in_line(const std::vector<config::Span>& spans, size_t start, size_t end) {
+  std::vector<config::Span> out;
+  for (const config::Span span : spans) {
+    if (span.begin < end && start < span.end) out.push_back({std::max(span.begin, start) - start, span.end - start});
+  }
+  return out;
+}
+
+Marked marked_line(const Page& page, config::Span span, int number, int room, const Terminal& terminal) {
+  const config::Source& source = page.source;
   const std::string_view line = source.line(number);
   const auto start = static_cast<size_t>(line.data() - source.text().data());
   const config::Span mark = marked_part(source, span, start + line.size());
-  const size_t begin = mark.begin - std::min(mark.begin, start), end = mark.end - std::min(mark.end, start);
-  const auto cells = cells_of(line, begin, end, terminal);
+  const config::Span here = {mark.begin - std::min(mark.begin, start), mark.end - std::min(mark.end, start)};
+  const auto cells = cells_of(line, here, in_line(page.secrets, start, start + line.size()), terminal);
   int total = 0, mark_begin = -1, mark_end = 0;
   for (const Cell& cell : cells) {
     total = cell.column + cell.columns;
@@ -105,13 +118,12 @@ Marked marked_line(const config::Source& source, config::Span span, int number, 
 
 }  // namespace
 
-std::string excerpt(const config::Source& source, config::Span span, config::Severity severity,
-                    const Terminal& terminal) {
-  const int number = source.place(span.begin).line;
+std::string excerpt(const Page& page, config::Span span, config::Severity severity, const Terminal& terminal) {
+  const int number = page.source.place(span.begin).line;
   const std::string digits = pad_columns(cat(number), 4);
   const std::string gutter = cat(" ", std::string(digits.size(), ' '), " |");
   const int room = terminal.columns - display_columns(gutter) - 1;
-  const Marked marked = marked_line(source, span, number, room, terminal);
+  const Marked marked = marked_line(page, span, number, room, terminal);
   return cat(style(cat(" ", digits, " |"), Style::kDim, terminal), marked.line.empty() ? "" : " ", marked.line, "\n",
              style(gutter, Style::kDim, terminal), " ", style(marked.underline, style_of(severity), terminal), "\n");
 }

@@ -34,10 +34,15 @@ Verdict verdict_of(const Checked& checked, config::Language language);
 // Of a file that could not be read.
 Verdict unreadable_verdict(config::Language language);
 
+// A text that problems point into, and what in it is not shown.
+struct Page {
+  const config::Source& source;
+  std::vector<config::Span> secrets = {};
+};
+
 // The first line of a span with its number in a gutter, and a line that underlines the span. Tabs are four columns; a line
-// that is too long is cut around the span.
-std::string excerpt(const config::Source& source, config::Span span, config::Severity severity,
-                    const Terminal& terminal);
+// that is too long is cut around the span; a secret is stars.
+std::string excerpt(const Page& page, config::Span span, config::Severity severity, const Terminal& terminal);
 
 // Lines of at most `columns`. Unlike wrap_columns() it breaks between Chinese characters, not before their punctuation.
 std::vector<std::string> wrap_text(std::string_view utf8, int columns);
@@ -52,8 +57,8 @@ inline bool shows_unicode(const Terminal& terminal) { return terminal.unicode ||
 // Problems, then what is good, fitted to the terminal's columns. Empty when there is neither.
 std::string findings_table(const Diagnosis& diagnosis, config::Language language, const Terminal& terminal);
 
-// A problem with its place, excerpt, message and fix. `source` is what its span points into.
-std::string problem_text(const config::Problem& problem, const config::Source& source, config::Language language,
+// A problem with its place, excerpt, message and fix. `page` is what its span points into.
+std::string problem_text(const config::Problem& problem, const Page& page, config::Language language,
                          const Terminal& terminal);
 
 // `text` wrapped to the terminal, every line after `indent` spaces, the first after `label` too.

@@ -55,6 +55,8 @@ Problem misspelt() {
           .deepspeed_refuses = true};
 }
 
+bool holds(const std::string& text, std::string_view piece) { return text.find(piece) != text.npos; }
+
 constexpr std::string_view kWithToken =
     R"({"train_batch_size": 8, "weft": {"dashboard": {"host": "0.0.0.0", "token": "SECRETTOKEN123"}}})";
 
@@ -72,6 +74,36 @@ TEST(JsonReport, DoesNotShowSecrets) {
   const std::string text = json_report({reading, diagnose(reading, {})}, Language::kEnglish);
   EXPECT_EQ(text.find("SECRET"), std::string::npos);
   EXPECT_EQ(json::parse(text)["resolved"]["weft"]["dashboard"]["token"], "(set, not shown)");
+}
+
+// All that `weft check` can say of a text.
+std::string reports_of(const std::string& text) {
+  try {
+    const config::Reading reading = read(text);
+    const Diagnosis diagnosis = diagnose(reading, {});
+    std::vector<Checked> checked = {{reading, diagnosis}};
+    const FixResult result = fix(reading.document, {});
+    return cat(text_report(checked.front(), Language::kEnglish, kPipe),
+               json_report(checked.front(), Language::kEnglish), sarif_report(checked, {}, Language::kEnglish),
+               fix_text({result, "a.json", "b.json"}, Language::kEnglish, kPipe),
+               fix_json({result, "a.json", "b.json"}, Language::kEnglish));
+  } catch (const config::ReadError& error) {
+    return cat(text_report(error, Language::kEnglish, kPipe), json_report(error, Language::kEnglish),
+               sarif_report({}, {error}, Language::kEnglish), error.what());
+  }
+}
+
+TEST(Reports, ShowNoSecretWhateverIsWrong) {
+  for (const char* text :
+       {R"({"weft": {"dashboard": {"token": "SECRET", "port": 70000}}})",
+        R"({"weft": {"dashboard": {"Token": "SECRET", "port": 70000}}})", R"({"weft": {"token": "SECRET"}})",
+        R"({"train_batch_size": 8, "comet": {"apikey": "SECRET"}})", R"({"weft": {"token": "SECRET", "a": "\x"}})",
+        R"({"weft": {"dashboard": {"token": "\xSECRET"}}})", R"({"weft": {"dashboard": {"token": "SECRET}}})",
+        R"({"weft": {"dashboard": {"token": SECRET", "port": 1}}})"}) {
+    const std::string said = reports_of(text);
+    EXPECT_FALSE(holds(said, "SECRET")) << text << "\n" << said;
+    EXPECT_TRUE(holds(said, "***")) << text << "\n" << said;
+  }
 }
 
 Diagnosis one_of_each() {
@@ -96,8 +128,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
 }
-
-bool holds(const std::string& text, std::string_view piece) { return text.find(piece) != text.npos; }
 
 TEST(TextReport, SaysEverythingInOrder) {
   const auto reading = read(kConfig);
@@ -195,7 +225,7 @@ TEST(Excerpt, UnderlinesByDisplayColumns) {
   };
   for (const auto& c : cases) {
     const config::Source source("x", c.text);
-    const auto lines = lines_of(excerpt(source, span_of(c.text, c.piece), Severity::kError, kPipe));
+    const auto lines = lines_of(excerpt({source}, span_of(c.text, c.piece), Severity::kError, kPipe));
     ASSERT_EQ(lines.size(), 2U);
     EXPECT_EQ(lines[0].substr(lines[0].find("| ") + 2), c.line);
     EXPECT_EQ(lines[1].substr(lines[1].find("| ") + 2), c.underline) << c.text;
@@ -206,7 +236,7 @@ TEST(Excerpt, CutsALongLineAroundTheSpan) {
   const std::string text = cat(std::string(300, 'a'), "HERE", std::string(300, 'b'));
   const config::Source source("x", text);
   for (const Terminal& terminal : {kPipe, kPlainTty}) {
-    const auto lines = lines_of(excerpt(source, span_of(text, "HERE"), Severity::kError, terminal));
+    const auto lines = lines_of(excerpt({source}, span_of(text, "HERE"), Severity::kError, terminal));
     const size_t at = lines[0].find("HERE");
     ASSERT_NE(at, std::string::npos);
     EXPECT_EQ(display_columns(lines[0]), 80);
@@ -215,9 +245,30 @@ TEST(Excerpt, CutsALongLineAroundTheSpan) {
   }
 }
 
+TEST(Excerpt, HidesSecretsWhereTheyStand) {
+  const ExcerptCase cases[] = {
+      {"{\"token\": \"SECRET\", \"port\": 70000}", "70000", "{\"token\": ********, \"port\": 70000}",
+       "                            ^^^^^"},
+      {"{\"token\": \"SECRET\", \"port\": 70000}", "\"SECRET\"", "{\"token\": ********, \"port\": 70000}",
+       "          ^^^^^^^^"},
+      {"{\"token\": \"密\tSECRET\", \"值\": 7}", "7", "{\"token\": *************, \"值\": 7}",
+       "                               ^"},
+      {"{\"token\": [\n \"SECRET\", 1\n], \"a\": 2}", "1", "************", "           ^"},
+      {"{\"token\": [\n \"SECRET\", 1\n], \"a\": 2}", "\"a\"", "*, \"a\": 2}", "   ^^^"},
+  };
+  for (const auto& c : cases) {
+    const config::Source source("x", c.text);
+    const Page page = {source, config::find_secrets(source)};
+    const auto lines = lines_of(excerpt(page, span_of(c.text, c.piece), Severity::kError, kPipe));
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_EQ(lines[0].substr(lines[0].find("| ") + 2), c.line);
+    EXPECT_EQ(lines[1].substr(lines[1].find("| ") + 2), c.underline) << c.text;
+  }
+}
+
 TEST(Excerpt, PointsPastTheEnd) {
   const config::Source source("x", "{\"a\"");
-  const auto lines = lines_of(excerpt(source, {4, 4}, Severity::kError, kPipe));
+  const auto lines = lines_of(excerpt({source}, {4, 4}, Severity::kError, kPipe));
   EXPECT_TRUE(lines[1].ends_with("|     ^")) << lines[1];
 }
 

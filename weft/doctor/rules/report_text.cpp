@@ -139,14 +139,13 @@ std::string wrapped(std::string_view label, std::string_view text, int indent, c
   return out;
 }
 
-std::string problem_text(const Problem& problem, const config::Source& source, Language language,
-                         const Terminal& terminal) {
+std::string problem_text(const Problem& problem, const Page& page, Language language, const Terminal& terminal) {
   const bool placed = problem.span.end != 0;
-  std::string where = placed ? source.where(problem.span) : source.name();
+  std::string where = placed ? page.source.where(problem.span) : page.source.name();
   // Nothing is shown of a setting that the file does not have, so it is named.
   if (!placed && !problem.path.empty()) where += cat(": ", problem.path);
   std::string out = headline(problem.severity, problem.rule, where, language, terminal);
-  if (placed) out += excerpt(source, problem.span, problem.severity, terminal);
+  if (placed) out += excerpt(page, problem.span, problem.severity, terminal);
   out += wrapped("", problem.message.in(language), 2, terminal);
   if (!problem.fix.empty()) out += wrapped(say(language, "do: ", "建议："), problem.fix.in(language), 2, terminal);
   if (!problem.edits.empty()) {
@@ -159,8 +158,9 @@ std::string text_report(const Checked& checked, Language language, const Termina
   std::string out = header(checked, language, terminal);
   const std::string table = findings_table(checked.diagnosis, language, terminal);
   if (!table.empty()) out += cat("\n", table);
+  const Page page = {*checked.reading.document.source, checked.reading.secrets};
   for (const Problem& problem : checked.diagnosis.problems) {
-    out += cat("\n", problem_text(problem, *checked.reading.document.source, language, terminal));
+    out += cat("\n", problem_text(problem, page, language, terminal));
   }
   return cat(out, "\n", verdict_line(verdict_of(checked, language), terminal));
 }
@@ -170,7 +170,7 @@ std::string text_report(const config::ReadError& error, Language language, const
   const bool placed = !source.text().empty();
   std::string out =
       headline(Severity::kError, error.rule(), placed ? source.where(error.span()) : source.name(), language, terminal);
-  if (placed) out += excerpt(source, error.span(), Severity::kError, terminal);
+  if (placed) out += excerpt({source, config::find_secrets(source)}, error.span(), Severity::kError, terminal);
   out += wrapped("", error.message().in(language), 2, terminal);
   if (!error.fix().empty()) out += wrapped(say(language, "do: ", "建议："), error.fix().in(language), 2, terminal);
   return out;
