@@ -6,6 +6,7 @@
 #include "weft/base/text.h"
 #include "weft/config/hjson_impl.h"
 #include "weft/config/members_impl.h"
+#include "weft/config/secret.h"
 
 namespace weft::config {
 namespace {
@@ -28,7 +29,8 @@ class Parser {
   void take_comma();
   // Fails for what can be no value: a stray bracket, comma or colon, or the end of the text.
   void expect_value();
-  void expect_colon(const std::string& key);
+  // `span` is where the key stands.
+  void expect_colon(const std::string& key, Span span);
   [[noreturn]] void fail_unclosed() const;
   [[noreturn]] void fail_stray() const;
 
@@ -129,18 +131,19 @@ Value Parser::object() {
 void Parser::member(MemberList& members) {
   auto [key, span] = scan_.key();
   members.check(key, span);
-  expect_colon(key);
+  expect_colon(key, span);
   members.add({std::move(key), span, value()});
 }
 
-void Parser::expect_colon(const std::string& key) {
+void Parser::expect_colon(const std::string& key, Span span) {
   if (scan_.skip_blank() != ':') {
+    const std::string name = cited(*source_, span, key);
     const std::string found = scan_.peek() == kEnd ? "" : cat("'", scan_.found(), "'");
-    scan_.fail_structure(
-        scan_.found_span(),
-        {cat("a ':' is missing after the key \"", key, "\": ", found.empty() ? "the file ends here" : "found " + found),
-         cat("键 \"", key, "\" 之后缺少 ':'：", found.empty() ? "文件在此结束" : "此处是 " + found)},
-        {cat("write \"", key, "\": value"), cat("请写成 \"", key, "\": 值")});
+    scan_.fail_structure(scan_.found_span(),
+                         {cat("a ':' is missing after the key \"", name,
+                              "\": ", found.empty() ? "the file ends here" : "found " + found),
+                          cat("键 \"", name, "\" 之后缺少 ':'：", found.empty() ? "文件在此结束" : "此处是 " + found)},
+                         {cat("write \"", name, "\": value"), cat("请写成 \"", name, "\": 值")});
   }
   scan_.step();
   scan_.skip_blank();

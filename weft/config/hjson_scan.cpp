@@ -5,6 +5,7 @@
 #include "weft/base/utf8.h"
 #include "weft/config/hjson_impl.h"
 #include "weft/config/number_impl.h"
+#include "weft/config/secret.h"
 
 namespace weft::config {
 namespace {
@@ -124,9 +125,10 @@ HjsonScanner::Key HjsonScanner::unquoted_key() {
                    {"write \"key\": value", "请写成 \"键\": 值"});
   }
   if (peek() != ':') {
+    const std::string said = cited(*source_, span, name);
     fail_structure(span,
-                   {cat("'", name, "' stands where a key should be, but no ':' follows it"),
-                    cat("'", name, "' 处应为键名，但其后没有 ':'")},
+                   {cat("'", said, "' stands where a key should be, but no ':' follows it"),
+                    cat("'", said, "' 处应为键名，但其后没有 ':'")},
                    {"write \"key\": value; quote a key that contains spaces or any of {}[],:",
                     "请写成 \"键\": 值；含有空格或 {}[],: 的键名须加引号"});
   }

@@ -1,7 +1,6 @@
 #include "weft/config/secret.h"
 
 #include <algorithm>
-#include <string>
 
 #include "weft/base/text.h"
 #include "weft/config/lower.h"
@@ -219,6 +218,10 @@ std::vector<Span> find_secrets(const Document& document) {
 }
 
 std::vector<Span> find_secrets(const Source& source) { return SecretScanner(source.text()).secrets(); }
+
+std::string cited(const Source& source, Span span, std::string_view text) {
+  return std::string(overlaps(find_secrets(source), span) ? kNotShown : text);
+}
 
 bool overlaps(std::span<const Span> secrets, Span span) {
   return std::ranges::any_of(secrets, [&](Span secret) { return secret.begin < span.end && span.begin < secret.end; });

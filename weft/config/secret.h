@@ -5,6 +5,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,9 @@ std::vector<Span> find_secrets(const Document& document);
 // Of a text that nothing was read from: what follows each word that is like a secret's key, to the end of the value where that can
 // be seen, else to the end of the line and of the lines indented below it.
 std::vector<Span> find_secrets(const Source& source);
+
+// `text`, which is what the span of a text that cannot be read says, for a message about it; kNotShown where it has of a secret.
+std::string cited(const Source& source, Span span, std::string_view text);
 
 bool overlaps(std::span<const Span> secrets, Span span);
 

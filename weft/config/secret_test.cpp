@@ -131,5 +131,24 @@ TEST(Secret, OfATextThatDoesNotParseIsFound) {
   for (const auto& [text, seen] : cases) EXPECT_EQ(masked(std::string(text)), seen);
 }
 
+TEST(Secret, IsNotCitedByWhatCannotBeRead) {
+  const std::pair<std::string_view, std::string_view> cases[] = {
+      {"ds.json", R"({"token": "a" SECRETTOKEN123})"},
+      {"ds.json", R"({"token: SECRETTOKEN123", "port": 1})"},
+      {"ds.json", R"({"token: SECRETTOKEN123": 1, "port": 2, "token: SECRETTOKEN123": 1})"},
+      {"ds.json", R"({"token" SECRETTOKEN123, "port": 1})"},
+      {"ds.yaml", "zero_optimization: {stage: 1}\ntoken: *SECRETTOKEN123\n"},
+      {"ds.yaml", "zero_optimization: {stage: 1}\ntoken: !SECRETTOKEN123 x\n"},
+      {"ds.yaml", "zero_optimization: {stage: 1}\ntoken: !!int SECRETTOKEN123\n"}};
+  for (const auto& [name, text] : cases) {
+    try {
+      parse_document(checked_source(std::string(name), std::string(text)));
+      ADD_FAILURE() << text;
+    } catch (const ReadError& error) {
+      EXPECT_FALSE(has_secret(cat(error.what(), error.message().zh, error.fix().zh))) << text << "\n" << error.what();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft::config

@@ -9,6 +9,7 @@
 #include "weft/config/hjson.h"
 #include "weft/config/members_impl.h"
 #include "weft/config/number_impl.h"
+#include "weft/config/secret.h"
 #include "weft/config/yaml_events_impl.h"
 #include "weft/config/yaml_impl.h"
 
@@ -164,7 +165,8 @@ Value Reader::alias() {
   const std::string name = text_of(events_.event().data.alias.anchor);
   const auto found = anchors_.find(name);
   if (found == anchors_.end()) {
-    fail(events_.span(), {cat("no anchor &", name, " stands before this"), cat("前面没有锚点 &", name)});
+    const std::string said = cited(*source_, events_.span(), name);
+    fail(events_.span(), {cat("no anchor &", said, " stands before this"), cat("前面没有锚点 &", said)});
   }
   if (!found->second.value) {
     fail(events_.span(), {cat("the anchor &", name, " would contain itself"), cat("锚点 &", name, " 包含了它自身")});
@@ -176,7 +178,8 @@ Value Reader::alias() {
 }
 
 void Reader::refuse_tag(Span span, const std::string& tag) const {
-  fail(span, {cat("the tag ", tag, " means nothing in a config"), cat("配置中不能使用标签 ", tag)},
+  const std::string said = cited(*source_, span, tag);
+  fail(span, {cat("the tag ", said, " means nothing in a config"), cat("配置中不能使用标签 ", said)},
        {"remove it", "请删除该标签"});
 }
 

@@ -7,6 +7,7 @@
 
 #include "weft/base/text.h"
 #include "weft/config/number_impl.h"
+#include "weft/config/secret.h"
 #include "weft/config/yaml_impl.h"
 
 namespace weft::config {
@@ -215,9 +216,10 @@ bool is_exponent_string(std::string_view text) {
 
 Value construct_scalar(YamlTag tag, const SourcePtr& source, Span span, std::string_view text) {
   if (!fits(tag, text)) {
+    const std::string said = cited(*source, span, text);
     throw ReadError(
         "syntax/yaml", source, span,
-        {cat("'", text, "' is not of the type that its tag says"), cat("'", text, "' 与其标签声明的类型不符")},
+        {cat("'", said, "' is not of the type that its tag says"), cat("'", said, "' 与其标签声明的类型不符")},
         {"remove the tag, or write such a value", "请去掉标签，或改成相应类型的值"});
   }
   switch (tag) {

@@ -99,7 +99,7 @@ TEST(Reports, ShowNoSecretWhateverIsWrong) {
         R"({"weft": {"dashboard": {"Token": "SECRET", "port": 70000}}})", R"({"weft": {"token": "SECRET"}})",
         R"({"train_batch_size": 8, "comet": {"apikey": "SECRET"}})", R"({"weft": {"token": "SECRET", "a": "\x"}})",
         R"({"weft": {"dashboard": {"token": "\xSECRET"}}})", R"({"weft": {"dashboard": {"token": "SECRET}}})",
-        R"({"weft": {"dashboard": {"token": SECRET", "port": 1}}})"}) {
+        R"({"weft": {"dashboard": {"token": SECRET", "port": 1}}})", R"({"token": "a" SECRET})"}) {
     const std::string said = reports_of(text);
     EXPECT_FALSE(holds(said, "SECRET")) << text << "\n" << said;
     EXPECT_TRUE(holds(said, "***")) << text << "\n" << said;
