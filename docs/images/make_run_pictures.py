@@ -4,7 +4,8 @@
     make && .venv/bin/python docs/images/make_run_pictures.py [--folder DIR] [--out docs/images]
 
 Three runs of the same GPT on two ranks, on Python's own library: one reduces after the backward pass, one behind it (the report, the comparison), and one
-whose page is watched while it goes on, with a rank that is stopped for a part of each tenth of a second. Some three minutes. Needs Chromium.
+whose page is watched while it goes on, with a rank that is stopped for a part of each tenth of a second. The page of 64 ranks is of a folder that the
+tests make up. Some three minutes. Needs Chromium.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "monitor"))
 from browser import Browser  # noqa: E402
-from live_helpers import dashboard_url  # noqa: E402
+from fake_run import FakeRun  # noqa: E402
+from live_helpers import dashboard_url, watching  # noqa: E402
 
 WEFT = ROOT / "build/release/bin/weft"
 MODEL = "--dim 256 --layers 4 --heads 4 --seq 64 --micro-batch 4 --threads 1".split()
@@ -62,7 +64,7 @@ def reports(folder: pathlib.Path, out: pathlib.Path) -> None:
         page.screenshot(out / "report_top.png", clip={"x": 0, "y": 0, "width": 1200, "height": 900})
         page.screenshot(out / "report_timeline.png", clip=part(page, "#timeline"))
         page.open(folder / "compare.html")
-        page.screenshot(out / "report_compare.png", clip={"x": 0, "y": 0, "width": 1200, "height": 1000})
+        page.screenshot(out / "report_compare.png", clip={"x": 0, "y": 0, "width": 1200, "height": 1750})
 
 
 class Brake:
@@ -98,6 +100,10 @@ def live(folder: pathlib.Path, out: pathlib.Path) -> None:
             page.open(dashboard_url(folder / "runs/watched"))
             page.wait_for("Number((document.querySelector('#figures').innerText.match(/[0-9,]+/) || ['0'])[0].replace(',', '')) >= 200", 300)
             page.screenshot(out / "live_page.png", clip={"x": 0, "y": 0, "width": 1200, "height": 900})
+            page.set_dark(True)
+            page.settle()
+            page.screenshot(out / "live_dark.png", clip={"x": 0, "y": 0, "width": 1200, "height": 900})
+            page.set_dark(False)
             brake = Brake(rank_process(run, 1))
             page.wait_for("document.querySelector('#rank-key').innerText.includes('slow')", 120)
             page.js("document.querySelector('#tiles').lastElementChild.focus()")
@@ -113,6 +119,18 @@ def live(folder: pathlib.Path, out: pathlib.Path) -> None:
         run.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             run.wait(30)
+
+
+def many_ranks(folder: pathlib.Path, out: pathlib.Path) -> None:
+    steps = 100_000
+    run = FakeRun(folder / "many", start_s=time.time() - 0.2 * steps, ranks=64, slow=17).write_all(steps)
+    run.write_ranks(missing=(40,))
+    with watching(WEFT.parents[1], run.folder) as server, Browser(1200, 900) as page:
+        page.open(server.url)
+        page.wait_for("document.querySelectorAll('#tiles li').length === 64")
+        page.js("document.querySelectorAll('#tiles li')[17].focus()")
+        page.settle()
+        page.screenshot(out / "live_64_ranks.png", clip=both(part(page, "#charts"), part(page, "#ranks")))
 
 
 def both(above: dict, below: dict) -> dict:
@@ -135,6 +153,7 @@ def main() -> None:
         finished(train(folder, "behind_backward", 300, config(folder, "behind_backward", stage=2, overlap_comm=True, reduce_bucket_size=500_000)))
         reports(folder, o.out)
         live(folder, o.out)
+        many_ranks(folder, o.out)
 
 
 if __name__ == "__main__":
