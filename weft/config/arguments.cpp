@@ -193,16 +193,17 @@ void check_type(Reading& reading, std::string_view of) {
   if (of == "optimizer" && report_class_name(reading, type.text)) return;
   const bool fused = lower(type.text).find("adam") != std::string::npos && of == "optimizer";
   const std::string meant = fused ? "AdamW" : meant_type(of, type.text);
-  Words message = {
-      cat("neither DeepSpeed nor torch has ", of == "scheduler" ? "a schedule " : "an optimizer ", type.text),
-      cat("DeepSpeed 和 torch 都没有 ", type.text)};
+  // Unquoted, it runs to the end of its line, with what stands there.
+  const std::string said(overlaps(reading.secrets, type.span) ? kNotShown : std::string_view(type.text));
+  Words message = {cat("neither DeepSpeed nor torch has ", of == "scheduler" ? "a schedule " : "an optimizer ", said),
+                   cat("DeepSpeed 和 torch 都没有 ", said)};
   if (fused) {
     message.en += "; type AdamW (or Adam) is already the fused kernel, on the CPU with offload";
     message.zh += "；type 写 AdamW（或 Adam）就会使用融合内核，卸载时用 CPU 版本";
   }
   Problem& problem =
       report(reading, "arguments/unknown-type", path, reading.span_of(path), message, advice_for(of, meant));
-  problem.current = type.text;
+  problem.current = said;
   problem.deepspeed_refuses = true;
   if (is_offered(of, meant)) {
     problem.suggested = cat('"', meant, '"');

@@ -98,7 +98,7 @@ class SecretScanner {
 
   void skip_comments() {
     for (skip_blanks(); peek() == '#' || (peek() == '/' && (peek(1) == '/' || peek(1) == '*')); skip_blanks()) {
-      if (peek(1) == '*') {
+      if (peek() == '/' && peek(1) == '*') {
         at_ = std::min(text_.find("*/", at_ + 2), text_.size() - 2) + 2;
       } else {
         skip_line();
@@ -118,16 +118,19 @@ class SecretScanner {
     return {begin, at_};
   }
 
-  // A list or an object, to the end of the text where it is not closed.
+  // A list or an object, to the end of the text where it is not closed, or where a text in it is not.
   bool take_brackets() {
     if (peek() != '[' && peek() != '{') return false;
     int open = 0;
-    for (; !at_end(); ++at_) {
-      if (peek() == '[' || peek() == '{') ++open;
-      if ((peek() == ']' || peek() == '}') && --open == 0) {
-        ++at_;
-        break;
+    while (!at_end()) {
+      if (is_quote(peek())) {
+        if (!take_quoted()) at_ = text_.size();
+        continue;
       }
+      if (peek() == '[' || peek() == '{') ++open;
+      const bool closes = peek() == ']' || peek() == '}';
+      ++at_;
+      if (closes && --open == 0) break;
     }
     return true;
   }
@@ -178,13 +181,10 @@ class SecretScanner {
   size_t at_ = 0;
 };
 
-// An unquoted text runs to the end of its line: `True, "token": "…"` is one value.
-bool gives_secret(const Value& value) {
-  return value.kind == Kind::kString && SecretScanner(value.text).gives_secret();
-}
-
 class SecretWalker {
  public:
+  explicit SecretWalker(const Source& source) : source_(source) {}
+
   void walk(std::string_view section, const Value& value) {
     if (gives_secret(value)) secrets_.push_back(value.span);
     for (const Value& item : value.items) walk(".", item);
@@ -206,13 +206,20 @@ class SecretWalker {
     return find_section(path) == nullptr && is_like_secret(key);
   }
 
+  // An unquoted text runs to the end of its line: `True, "token": "…"` is one value. As it is written: where an alias stands for a text,
+  // that was looked at where it is defined.
+  bool gives_secret(const Value& value) const {
+    return value.kind == Kind::kString && SecretScanner(source_.at(value.span)).gives_secret();
+  }
+
+  const Source& source_;
   std::vector<Span> secrets_;
 };
 
 }  // namespace
 
 std::vector<Span> find_secrets(const Document& document) {
-  SecretWalker walker;
+  SecretWalker walker(*document.source);
   walker.walk("", document.root);
   return std::move(walker).take();
 }

@@ -78,7 +78,9 @@ TEST(Secret, InATextThatSwallowedItIsNotShown) {
   for (const char* text :
        {"{\"zero_optimization\": {\"overlap_comm\": True, \"token\": \"SECRETTOKEN123\"\n}}",
         "{\"weft\": {\"dashboard\": {\"host\": localhost, token: SECRETTOKEN123\n}}, \"hosts\": 1}",
-        "{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": fast, \"token\": \"SECRETTOKEN123\"\n}}}"}) {
+        "{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": fast, \"token\": \"SECRETTOKEN123\"\n}}}",
+        "{\"optimizer\": {\"type\": Adam, \"token\": \"SECRETTOKEN123\"\n}}",
+        "{\"scheduler\": {\"type\": Warm, \"token\": \"SECRETTOKEN123\"\n}}"}) {
     const Reading reading = read(text);
     EXPECT_TRUE(is_quiet(reading)) << text;
     EXPECT_TRUE(std::ranges::none_of(describe_settings(reading), has_secret)) << text;
@@ -117,6 +119,9 @@ TEST(Secret, OfATextThatDoesNotParseIsFound) {
                      {R"({"token" "S", "port": 1})", R"({"token" ***, "port": 1})"},
                      {R"({"token" = 'S'})", R"({"token" = ***})"},
                      {R"({"Api-Key": ["S", "T"], "port": 1})", R"({"Api-Key": **********, "port": 1})"},
+                     {R"({"token": ["a]S"], "port": 1})", R"({"token": *******, "port": 1})"},
+                     {R"({"token": ["a]S], "port": 1})", R"({"token": ******************)"},
+                     {"token: #* S\nport: 1 */\nhost: h", "token: ****\n**********\nhost: h"},
                      {R"({"tokn": {"a": "S")", R"({"tokn": *********)"},
                      {"{token: /* in */ \"S\"}", "{token: ************}"},
                      {"token: #S\nport: 1", "token: **\n*******"},

@@ -253,6 +253,7 @@ void RunMonitor::add_memory(RankNumbers& out) const {
   const int64_t own_bytes = std::max<int64_t>(0, memory.peak_bytes - memory.shared_bytes - memory.file_bytes);
   out.rss_bytes = static_cast<double>(memory.resident_bytes);
   out.peak_rss_bytes = static_cast<double>(memory.peak_bytes);
+  if (memory.file_bytes == 0) return;  // a kernel that does not tell the parts
   out.host_bytes = static_cast<double>(own_bytes + comm::shared_bytes_made() + memory.file_bytes / num_here);
 }
 

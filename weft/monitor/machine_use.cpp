@@ -25,7 +25,7 @@ int64_t cpu_ns() {
 
 }  // namespace
 
-// Not getrusage(): its peak is that of whoever started the process where that was larger.
+// Not getrusage() first: its peak is that of whoever started the process where that was larger.
 ProcessMemory process_memory() {
   std::ifstream file("/proc/self/status");
   ProcessMemory out;
@@ -38,6 +38,11 @@ ProcessMemory process_memory() {
     take("VmRSS:", out.resident_bytes);
     take("RssFile:", out.file_bytes);
     take("RssShmem:", out.shared_bytes);
+  }
+  if (out.peak_bytes == 0) {  // not every kernel says it
+    rusage usage = {};
+    ::getrusage(RUSAGE_SELF, &usage);
+    out.peak_bytes = std::max(out.resident_bytes, static_cast<int64_t>(usage.ru_maxrss) * 1024);
   }
   // The kernel counts in batches, and may say less than a moment before.
   static std::atomic<int64_t> most_bytes = 0;

@@ -23,6 +23,10 @@ struct Cell {
 // A secret is as wide as it is, so that the line below points at what it is meant to.
 std::vector<Cell> cells_of(std::string_view line, config::Span mark, const std::vector<config::Span>& hidden,
                            const Terminal& terminal) {
+  std::vector<bool> is_hidden(line.size());
+  for (const config::Span span : hidden)
+    std::fill(is_hidden.begin() + static_cast<std::ptrdiff_t>(span.begin),
+              is_hidden.begin() + static_cast<std::ptrdiff_t>(std::min(span.end, line.size())), true);
   std::vector<Cell> cells;
   int column = 0;
   for (std::string_view rest = line; !rest.empty();) {
@@ -32,7 +36,7 @@ std::vector<Cell> cells_of(std::string_view line, config::Span mark, const std::
     Cell cell{printable(point.bytes, terminal), column, 0, at >= mark.begin && at < mark.end};
     if (point.value == '\t') cell.shown.assign(static_cast<size_t>(kTabColumns - column % kTabColumns), ' ');
     cell.columns = display_columns(cell.shown);
-    if (config::overlaps(hidden, {at, at + 1})) cell.shown.assign(static_cast<size_t>(cell.columns), '*');
+    if (is_hidden[at]) cell.shown.assign(static_cast<size_t>(cell.columns), '*');
     column += cell.columns;
     cells.push_back(std::move(cell));
   }
