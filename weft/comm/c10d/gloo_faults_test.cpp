@@ -5,6 +5,7 @@
 
 #include "tests/support/ranks.h"
 #include "weft/comm/c10d/c10d_test_impl.h"
+#include "weft/comm/c10d/roll_call.h"
 
 namespace weft::comm {
 namespace {
@@ -14,9 +15,9 @@ using test::RankProcesses;
 
 constexpr double kDeadlineS = 2;
 
-Store join_store(test::RankSelf& self) {
+Store join_store(test::RankSelf& self, int server = 0) {
   const Deadline deadline = Deadline::after(30.0);
-  if (self.rank() != 0) return Store::tcp({"127.0.0.1", std::stoi(self.store().get("port"))}, false, deadline);
+  if (self.rank() != server) return Store::tcp({"127.0.0.1", std::stoi(self.store().get("port"))}, false, deadline);
   const Store store = Store::tcp({"127.0.0.1", 0}, true, deadline);
   self.store().set("port", std::to_string(store.endpoint().port));
   return store;
@@ -86,6 +87,41 @@ TEST_P(GlooFaults, EverySurvivorNamesTheRankWithinTwiceTheDeadline) {
   EXPECT_LT(watch.elapsed_s(), 2 * kDeadlineS);
   RecordProperty("seconds", std::to_string(watch.elapsed_s()));
   if (signal != SIGKILL) ranks.signal(victim, SIGKILL);
+  expect_all_ok(ranks.wait());
+}
+
+// Rank 1 dies, rank 0 hears of it elsewhere and leaves; between two beats of rank 2, which waits for both.
+WEFT_RANK_MAIN(leaves_as_a_peer_has_died) {
+  auto roll_call = std::make_unique<RollCall>(GroupIdentity{"lane", self.rank(), self.world(), 60},
+                                              join_store(self, /*server=*/2), Deadline::after(30.0));
+  self.store().set(concat("ready ", self.rank()), "");
+  if (self.rank() == 1) {
+    for (;;) ::pause();
+  }
+  if (self.rank() == 0) {
+    self.store().get("one is dead");
+    return 0;
+  }
+  roll_call->begin({.operation = Operation::kAllReduce, .sequence = 1, .call = "all_reduce of 4 bytes"});
+  const Stopwatch watch;
+  while (!roll_call->has_ended() && watch.elapsed_s() < 20) std::this_thread::yield();
+  try {
+    roll_call->throw_cause();
+  } catch (const PeerLost& lost) {
+    self.store().set("rank lost by 2", std::to_string(lost.rank()));
+    self.store().set("text of 2", lost.what());
+  }
+  return 0;
+}
+
+TEST(GlooFaultsOfProcesses, OneThatDiedIsNamedAndNotWhoLeftForThat) {
+  RankProcesses ranks("leaves_as_a_peer_has_died", 3,
+                      {.deadline = test::Seconds(60), .expected = {{1, {.signal = SIGKILL}}}});
+  ranks.start();
+  for (int rank = 0; rank < 3; ++rank) ranks.store().get(concat("ready ", rank));
+  ASSERT_TRUE(ranks.signal(1, SIGKILL));
+  ranks.store().set("one is dead", "");
+  EXPECT_EQ(ranks.store().get("rank lost by 2", test::Seconds(30)), "1") << ranks.store().get("text of 2");
   expect_all_ok(ranks.wait());
 }
 

@@ -58,6 +58,7 @@ class RollCall::Impl {
   void note(const std::vector<Beat>& beats);
   std::optional<Verdict> judge(const std::vector<bool>& alive) const;
   std::optional<Verdict> judge_one(int rank, bool alive) const;
+  std::optional<Verdict> death_before_leaving();
   bool leaving_matters(int rank) const;
   Verdict blame(const Failure& failure, const std::vector<Beat>& beats) const;
   bool waits_for_message_of(int rank) const;

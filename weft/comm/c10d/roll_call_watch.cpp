@@ -68,7 +68,26 @@ void RollCall::Impl::look() {
     const std::lock_guard lock(mutex_);
     if (!cause_) verdict = judge(alive);
   }
-  if (verdict) conclude(*verdict);
+  if (!verdict) return;
+  const bool left = verdict->kind == Verdict::Kind::kLost && verdict->loss.kind == LossKind::kLeft;
+  const auto reason = left ? death_before_leaving() : std::nullopt;
+  conclude(reason ? *reason : *verdict);
+}
+
+// Who has lost a rank in another group leaves this one too, and may be seen to before the one that died is. It died first: who asks
+// now finds that out. The beats after that, of one that left and ended meanwhile.
+std::optional<Verdict> RollCall::Impl::death_before_leaving() {
+  const std::vector<bool> alive = neighbours_alive();
+  const std::vector<Beat> beats = read_beats();
+  const std::lock_guard lock(mutex_);
+  for (int rank = 0; rank < self_.world; ++rank) {
+    const auto index = static_cast<size_t>(rank);
+    if (rank == self_.rank || alive[index] || beats[index].presence == Presence::kGone) continue;
+    Verdict verdict;
+    verdict.loss = loss_of(LossKind::kDied, rank, beats[index], "its process has ended");
+    return verdict;
+  }
+  return std::nullopt;
 }
 
 std::vector<bool> RollCall::Impl::neighbours_alive() const {
