@@ -43,14 +43,13 @@ TEST(StateSource, AFolderAndItsServerSayTheSame) {
 }
 
 TEST(StateSource, WhatAServerSaysInsteadOfAStateCannotDriveTheTerminal) {
-  detail::HttpReply reply;
-  const detail::HttpServer server(detail::ListenAddress("127.0.0.1"), 0,
-                                  [&](const detail::HttpRequest&) { return reply; }, {});
   for (const int status : {200, 500}) {
-    reply = {.status = status,
-             .body =
-                 "\033]0;owned\a\xC2\x9B"
-                 "2J"};
+    const detail::HttpReply reply = {.status = status,
+                                     .body =
+                                         "\033]0;owned\a\xC2\x9B"
+                                         "2J"};
+    const detail::HttpServer server(detail::ListenAddress("127.0.0.1"), 0,
+                                    [&](const detail::HttpRequest&) { return reply; }, {});
     try {
       open_state_source(Env::posix(), cat("127.0.0.1:", server.port()), "")->read();
       ADD_FAILURE();
