@@ -254,7 +254,8 @@ void RunMonitor::add_memory(RankNumbers& out) const {
   out.rss_bytes = static_cast<double>(memory.resident_bytes);
   out.peak_rss_bytes = static_cast<double>(memory.peak_bytes);
   if (memory.file_bytes == 0) return;  // a kernel that does not tell the parts
-  out.host_bytes = static_cast<double>(own_bytes + comm::shared_bytes_made() + memory.file_bytes / num_here);
+  const int64_t file_bytes = memory.file_bytes / num_here;
+  out.host_bytes = static_cast<double>(own_bytes + comm::shared_bytes_made() + file_bytes);
 }
 
 RankNumbers RunMonitor::measure() {
