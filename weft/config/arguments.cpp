@@ -172,7 +172,7 @@ std::string nearest_of(std::string_view word, std::span<const std::string_view> 
 // What weft has comes first: a name that only DeepSpeed or torch has would be refused in its turn.
 std::string meant_type(std::string_view of, std::string_view type) {
   const bool schedule = of == "scheduler";
-  const std::string offered = nearest_of(type, schedule ? offered_schedules() : offered_optimizers());
+  std::string offered = nearest_of(type, schedule ? offered_schedules() : offered_optimizers());
   if (!offered.empty()) return offered;
   return nearest_of(type, schedule ? std::span<const std::string_view>(kSchedules) : kTorchOptimizers);
 }

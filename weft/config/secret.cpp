@@ -33,10 +33,10 @@ bool is_key_of_table(std::string_view key) {
 }
 
 bool is_like_secret(std::string_view key) {
-  static const std::vector<std::string> keys = secret_keys();
+  static const std::vector<std::string> kKeys = secret_keys();
   const std::string word = bare(key);
-  if (std::ranges::any_of(keys, [&](const std::string& secret) { return word.ends_with(secret); })) return true;
-  return !is_key_of_table(key) && !nearest(word, keys).empty();
+  if (std::ranges::any_of(kKeys, [&](const std::string& secret) { return word.ends_with(secret); })) return true;
+  return !is_key_of_table(key) && !nearest(word, kKeys).empty();
 }
 
 bool is_word(char c) {
