@@ -198,19 +198,21 @@ HttpReply LiveSite::events() {
 }
 
 // Of a server that stops: a run writes how it ended just before. One look for all pages, which reads a few megabytes at
-// most: the run waits for it. The end of the curves comes along, as nobody answers who asks for it.
+// most: the run waits for it. The end of the curves comes along, as nobody answers who asks for it; last, since it may be long
+// and there is little time.
 std::string LiveSite::last_words(int64_t from_step) {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(has_looked_last_, true)) view_.refresh();
   const LiveState& state = view_.state();
-  return cat("event: series\ndata: ", series_json(view_.series(), from_step, state.epoch),
-             "\n\nevent: state\ndata: ", state_json(state), "\n\n");
+  return cat("event: state\ndata: ", state_json(state),
+             "\n\nevent: series\ndata: ", series_json(view_.series(), from_step, state.epoch), "\n\n");
 }
 
 void LiveSite::send_events(HttpStream& stream) {
   if (!stream.send("retry: 2000\n\n")) return;
-  int64_t seen = -1, step = 0,
-          step_before = 0;  // of the last state, which the page may not have asked the curves of yet
+  int64_t seen = -1;
+  // Of the last state, and of the one before: the page may not have the curves of the last one yet.
+  int64_t step = 0, step_before = 0;
   Stopwatch silence;
   do {
     std::string news;

@@ -180,6 +180,7 @@ TEST_F(Site, AServerThatStopsSaysTheEndOfTheCurves) {
   site.answer(request("/events")).stream(stream);
   const size_t at = stream.text_.find("event: series\ndata: ");
   ASSERT_NE(at, std::string::npos) << stream.text_;
+  EXPECT_LT(stream.text_.rfind("event: state"), at) << "how it ended comes first: there is little time";
   EXPECT_NE(stream.text_.find("\"step\":[1,2,3,4]", at), std::string::npos)
       << "with what the page may not have asked for";
 }
