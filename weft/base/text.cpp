@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstdint>
 #include <vector>
 
@@ -27,7 +28,20 @@ bool within(std::span<const Range> ranges, char32_t point) {
   return std::ranges::any_of(ranges, [&](Range r) { return point >= r.first && point <= r.last; });
 }
 
+template <typename T>
+void append_exactly(std::string& out, T number) {
+  char digits[40];
+  out.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+}
+
 }  // namespace
+
+namespace detail {
+void append_number(std::string& out, long long number) { append_exactly(out, number); }
+void append_number(std::string& out, unsigned long long number) { append_exactly(out, number); }
+void append_number(std::string& out, float number) { append_exactly(out, number); }
+void append_number(std::string& out, double number) { append_exactly(out, number); }
+}  // namespace detail
 
 std::string join(std::span<const std::string> pieces, std::string_view separator) {
   std::string out;

@@ -3,7 +3,6 @@
 // cat() exists because fmt must not appear in our headers: libtorch ships a different fmt on its include path.
 #pragma once
 
-#include <charconv>
 #include <concepts>
 #include <span>
 #include <string>
@@ -16,12 +15,21 @@ inline void append(std::string& out, std::string_view piece) { out += piece; }
 inline void append(std::string& out, const char* piece) { out += piece; }
 inline void append(std::string& out, char piece) { out += piece; }
 inline void append(std::string& out, bool piece) { out += piece ? "true" : "false"; }
-template <typename T>
-  requires(std::integral<T> || std::floating_point<T>)
+// Compiled once, in text.cpp: nearly every file joins numbers into text.
+void append_number(std::string& out, long long number);
+void append_number(std::string& out, unsigned long long number);
+void append_number(std::string& out, float number);
+void append_number(std::string& out, double number);
+template <std::signed_integral T>
 void append(std::string& out, T piece) {
-  char digits[40];
-  out.append(digits, std::to_chars(digits, digits + sizeof digits, piece).ptr);
+  append_number(out, static_cast<long long>(piece));
 }
+template <std::unsigned_integral T>
+void append(std::string& out, T piece) {
+  append_number(out, static_cast<unsigned long long>(piece));
+}
+inline void append(std::string& out, float piece) { append_number(out, piece); }
+inline void append(std::string& out, double piece) { append_number(out, piece); }
 }  // namespace detail
 
 // Joins strings, characters and numbers (shortest exact form): cat("rank ", 3, " of ", 8).
