@@ -103,13 +103,13 @@ struct PartRow {
   const char* part;
   const char* field;
 };
-constexpr PartRow kParts[] = {{"data", "data_ms"},
-                              {"forward", "forward_ms"},
-                              {"backward", "backward_ms"},
-                              {"optimizer", "optimizer_ms"},
-                              {"exposed_communication", "exposed_comm_ms"},
-                              {"checkpoint", "checkpoint_ms"},
-                              {"other", "other_ms"}};
+constexpr PartRow kPartRows[] = {{"data", "data_ms"},
+                                 {"forward", "forward_ms"},
+                                 {"backward", "backward_ms"},
+                                 {"optimizer", "optimizer_ms"},
+                                 {"exposed_communication", "exposed_comm_ms"},
+                                 {"checkpoint", "checkpoint_ms"},
+                                 {"other", "other_ms"}};
 
 constexpr NumberRow kRankRows[] = {
     {"weft_rank_step_seconds", "gauge", "step_ms", 1e-3, "Time of a step, mean over the last steps."},
@@ -150,7 +150,7 @@ void add_run(std::string& out, const LiveState& state) {
     Family(out, row.metric, row.type, row.help).add(state.latest.get(row.field), row.scale);
   Family parts(out, "weft_step_part_seconds", "gauge",
                "Where the last step's time went on rank 0; waits lie inside the other parts.");
-  for (const auto& [part, field] : kParts) parts.add(state.latest.get(field), 1e-3, Labels().add("part", part));
+  for (const auto& [part, field] : kPartRows) parts.add(state.latest.get(field), 1e-3, Labels().add("part", part));
   Family sent(out, "weft_step_operation_sent_bytes", "gauge",
               "Bytes that rank 0 sent in the last step, by what for: gradients, parameters, losses and what ranks tell "
               "of a step.");
@@ -180,7 +180,7 @@ void add_ranks(std::string& out, const LiveState& state) {
   }
   Family parts(out, "weft_rank_part_seconds", "gauge", "Where a step's time goes, mean over the last steps.");
   for (const auto& rank : state.ranks)
-    for (const auto& [part, field] : kParts)
+    for (const auto& [part, field] : kPartRows)
       parts.add(rank.numbers.get(field), 1e-3, labels_of(rank).add("part", part));
   Family health(out, "weft_rank_health", "gauge", "1 for the state the rank is in.");
   for (const auto& rank : state.ranks)

@@ -1,9 +1,11 @@
 // The files of a run folder, one function each, and what follows from them. For run_view.cpp. Pure functions.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/monitor/live/run_state.h"
@@ -23,6 +25,12 @@ std::optional<MetricsRow> parse_row(const std::string& line);
 // leaves what was known before.
 std::string take_result(const std::string& text, LiveState& state);
 std::string take_ranks(const std::string& text, LiveState& state);
+
+// The value of a field; nothing where it is unknown or not finite.
+inline std::optional<double> finite_in(const NamedNumbers& numbers, std::string_view name) {
+  const auto value = numbers.get(name);
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
 
 // The parts of a step by the report's arithmetic; value_of gives what is known of a field of metrics.jsonl.
 std::optional<PartTimes> parts_from(const std::function<std::optional<double>(std::string_view)>& value_of);

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 
 #include "weft/base/text.h"
@@ -17,22 +16,17 @@ constexpr double kWaitingShare = 0.25;
 // ranks.json comes about once a second, or once a step where steps are longer.
 constexpr double kSilentAfterS = 20, kSilentAfterSteps = 10;
 
-std::optional<double> finite(std::optional<double> value) {
-  return value && std::isfinite(*value) ? value : std::nullopt;
-}
-std::optional<double> number(const NamedNumbers& numbers, std::string_view name) { return finite(numbers.get(name)); }
-
 // Of all ranks that say it, else what the last row says.
 std::optional<double> mean_over_ranks(const LiveState& state, std::string_view name) {
   double sum = 0;
   int64_t count = 0;
   for (const auto& rank : state.ranks) {
-    if (const auto value = number(rank.numbers, name)) {
+    if (const auto value = finite_in(rank.numbers, name)) {
       sum += *value;
       ++count;
     }
   }
-  return count > 0 ? std::optional(sum / static_cast<double>(count)) : number(state.latest, name);
+  return count > 0 ? std::optional(sum / static_cast<double>(count)) : finite_in(state.latest, name);
 }
 
 // The report's own arithmetic, over the means of the ranks: the page and the report must not disagree about a run.
@@ -62,7 +56,7 @@ Verdict utilisation(const LiveState& state) {
               .wants_more = true,
               .note = "no counter was read"};
   const auto gpu = mean_over_ranks(state, "gpu_percent"), cpu = mean_over_ranks(state, "cpu_percent");
-  const double threads = number(state.facts, "threads").value_or(0);
+  const double threads = finite_in(state.facts, "threads").value_or(0);
   if (is_on_gpu(state)) {
     if (!gpu) return out;
     out.share = *gpu / 100;
@@ -96,7 +90,7 @@ double held_bytes(const NamedNumbers& numbers, bool on_gpu) {
   const Names names = on_gpu ? Names{"peak_device_reserved_bytes", "device_reserved_bytes", "device_bytes"}
                              : Names{"host_bytes", "peak_rss_bytes", "rss_bytes"};
   for (const std::string_view name : names) {
-    if (const auto bytes = number(numbers, name)) return *bytes;
+    if (const auto bytes = finite_in(numbers, name)) return *bytes;
   }
   return 0;
 }
@@ -121,7 +115,7 @@ Verdict memory(const LiveState& state, const HostFacts& host) {
   const double used_bytes = most_used_bytes(state, on_gpu);
   const bool is_here = !state.ranks.empty() &&
                        std::ranges::all_of(state.ranks, [&](const RankState& rank) { return rank.host == host.name; });
-  const double size_bytes = number(state.facts, on_gpu ? "device_memory_bytes" : "host_memory_bytes")
+  const double size_bytes = finite_in(state.facts, on_gpu ? "device_memory_bytes" : "host_memory_bytes")
                                 .value_or(!on_gpu && is_here ? host.memory_bytes : 0);
   if (used_bytes <= 0 || size_bytes <= 0) return out;
   const auto text = [](double bytes) { return format_bytes(static_cast<uint64_t>(std::min(bytes, 1e18))); };
@@ -142,7 +136,7 @@ void judge_rank(RankState& rank, const LiveState& state) {
   rank.health = RankHealth::kGood;
   rank.why.clear();
   const auto slow = std::ranges::find(state.slow, rank.rank, &SlowNote::rank);
-  const auto step_ms = number(rank.numbers, "step_ms"), wait_ms = number(rank.numbers, "exposed_comm_ms");
+  const auto step_ms = finite_in(rank.numbers, "step_ms"), wait_ms = finite_in(rank.numbers, "exposed_comm_ms");
   if (slow != state.slow.end()) {
     rank.health = RankHealth::kSlow;
     rank.why = slow_text(*slow);

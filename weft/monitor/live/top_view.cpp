@@ -14,6 +14,8 @@
 namespace weft {
 namespace {
 
+using detail::finite_in;
+
 constexpr int kLabelColumns = 8;
 
 // A line put together piece by piece: widths are counted before styles are added, as escapes have none. Whatever is
@@ -43,11 +45,6 @@ class Line {
   std::string text_;
   int columns_ = 0;
 };
-
-std::optional<double> finite(const NamedNumbers& numbers, std::string_view name) {
-  const auto value = numbers.get(name);
-  return value && std::isfinite(*value) ? value : std::nullopt;
-}
 
 std::string ms_text(double ms) {
   return ms >= 10000 ? cat(fixed_text(ms / 1000, 1), " s") : cat(fixed_text(ms, ms < 100 ? 1 : 0), " ms");
@@ -90,7 +87,7 @@ void add_step(std::vector<std::string>& out, const LiveState& state, const Termi
   if (!state.step) return;
   Line line(terminal);
   line.label("step").add(grouped_text(*state.step), Style::kBold);
-  if (const auto step_ms = finite(state.latest, "step_ms")) line.add_if_fits(cat("  ", ms_text(*step_ms)));
+  if (const auto step_ms = finite_in(state.latest, "step_ms")) line.add_if_fits(cat("  ", ms_text(*step_ms)));
   if (state.is_running()) line.add_if_fits(cat("  ", age_text(state)), Style::kDim);
   out.push_back(line.text());
 }
@@ -108,7 +105,7 @@ void add_rates(std::vector<std::string>& out, const LiveState& state, const Term
   Line line(terminal);
   bool any = false;
   const auto add = [&](const char* field, auto text) {
-    if (const auto value = finite(state.latest, field)) {
+    if (const auto value = finite_in(state.latest, field)) {
       line.add_if_fits(cat(any ? "  " : "", text(*value)));
       any = true;
     }
@@ -127,14 +124,14 @@ struct Part {
   const char* name;
   const char* letter;
 };
-constexpr Part kParts[] = {{StepPart::kData, "data", "d"},           {StepPart::kForward, "forward", "f"},
-                           {StepPart::kBackward, "backward", "b"},   {StepPart::kExposedComm, "waiting", "w"},
-                           {StepPart::kOptimizer, "optimizer", "o"}, {StepPart::kCheckpoint, "saving", "s"},
-                           {StepPart::kOther, "other", "."}};
+constexpr Part kDrawnParts[] = {{StepPart::kData, "data", "d"},           {StepPart::kForward, "forward", "f"},
+                                {StepPart::kBackward, "backward", "b"},   {StepPart::kExposedComm, "waiting", "w"},
+                                {StepPart::kOptimizer, "optimizer", "o"}, {StepPart::kCheckpoint, "saving", "s"},
+                                {StepPart::kOther, "other", "."}};
 
 // Each part as its letter, as often as its share of the step: ffffffbbbbbbbbbbbbooo.
 void add_parts(std::vector<std::string>& out, const LiveState& state, const Terminal& terminal) {
-  const auto parts = detail::parts_from([&](std::string_view name) { return finite(state.latest, name); });
+  const auto parts = detail::parts_from([&](std::string_view name) { return finite_in(state.latest, name); });
   const double total_ms = parts ? std::accumulate(parts->begin(), parts->end(), 0.0) : 0;
   if (total_ms <= 0 || !std::isfinite(total_ms)) return;
   Line bar(terminal), words(terminal);
@@ -143,7 +140,7 @@ void add_parts(std::vector<std::string>& out, const LiveState& state, const Term
   const int width = std::min(60, bar.room());
   double sum_ms = 0;
   int drawn = 0;
-  for (const auto& [part, name, letter] : kParts) {
+  for (const auto& [part, name, letter] : kDrawnParts) {
     const double ms = (*parts)[static_cast<size_t>(part)];
     if (ms <= 0) continue;
     sum_ms += ms;
@@ -174,8 +171,8 @@ void add_verdicts(std::vector<std::string>& out, const LiveState& state, const T
 void add_memory(std::vector<std::string>& out, const LiveState& state, const Terminal& terminal) {
   Line line(terminal);
   line.label("memory");
-  const auto rss = finite(state.latest, "rss_bytes"), device = finite(state.latest, "device_bytes"),
-             reserved = finite(state.latest, "device_reserved_bytes");
+  const auto rss = finite_in(state.latest, "rss_bytes"), device = finite_in(state.latest, "device_bytes"),
+             reserved = finite_in(state.latest, "device_reserved_bytes");
   if (!rss && !device) return;
   if (rss) line.add_if_fits(cat(bytes_text(*rss), " resident"));
   if (device && *device > 0) line.add_if_fits(cat("  ", bytes_text(*device), " device"));
@@ -185,7 +182,7 @@ void add_memory(std::vector<std::string>& out, const LiveState& state, const Ter
 
 std::string rank_line(const RankState& rank, const Terminal& terminal) {
   const auto cell = [&](const char* field, auto text, int columns) {
-    const auto value = finite(rank.numbers, field);
+    const auto value = finite_in(rank.numbers, field);
     const std::string shown = value ? text(*value) : "-";
     return cat(std::string(static_cast<size_t>(std::max(0, columns - display_columns(shown))), ' '), shown);
   };
@@ -311,8 +308,8 @@ std::string top_sentence(const LiveState& state) {
   std::string out = cat(state.name, ": ", shown_status(state));
   if (state.step) out += cat(", step ", grouped_text(*state.step));
   if (const auto loss = state.latest.get("loss")) out += cat(", loss ", loss_text(*loss));
-  if (const auto rate = finite(state.latest, "tokens_per_s")) out += cat(", ", rate_text(*rate), " tokens/s");
-  if (const auto ms = finite(state.latest, "step_ms")) out += cat(", ", ms_text(*ms), " a step");
+  if (const auto rate = finite_in(state.latest, "tokens_per_s")) out += cat(", ", rate_text(*rate), " tokens/s");
+  if (const auto ms = finite_in(state.latest, "step_ms")) out += cat(", ", ms_text(*ms), " a step");
   for (const auto& verdict : state.verdicts)
     if (verdict.judgement() == Judgement::kBad)
       out += cat(", ", verdict.id, " ", percent_text(*verdict.share), " (", verdict.wants_more ? "above " : "below ",
