@@ -25,7 +25,7 @@ constexpr const char* kInk = "#1f2328";
 constexpr const char* kMuted = "#57606a";
 constexpr const char* kBad = "#c62828";
 
-struct Column {
+struct CallColumn {
   const JoinedGroup* group = nullptr;
   uint64_t sequence = 0;
   int64_t start_ns = 0, end_ns = 0;  // over all ranks; the end of those that have one
@@ -51,20 +51,21 @@ const char* colour_of(std::string_view operation) {
   return "#8a9199";
 }
 
-std::vector<Column> columns_of(const Joined& joined) {
-  std::vector<Column> out;
+std::vector<CallColumn> columns_of(const Joined& joined) {
+  std::vector<CallColumn> out;
   for (const JoinedGroup& group : joined.groups) {
-    std::map<uint64_t, Column> by_sequence;
+    std::map<uint64_t, CallColumn> by_sequence;
     for (const auto& [rank, calls] : group.by_rank) {
       for (const auto& [sequence, call] : calls) {
-        Column& column = by_sequence.emplace(sequence, Column{&group, sequence, call->start_ns, 0, call}).first->second;
+        CallColumn& column =
+            by_sequence.emplace(sequence, CallColumn{&group, sequence, call->start_ns, 0, call}).first->second;
         column.start_ns = std::min(column.start_ns, call->start_ns);
         if (!is_unfinished(*call)) column.end_ns = std::max(column.end_ns, call->end_ns);
       }
     }
     for (const auto& [sequence, column] : by_sequence) out.push_back(column);
   }
-  std::ranges::stable_sort(out, {}, &Column::start_ns);
+  std::ranges::stable_sort(out, {}, &CallColumn::start_ns);
   if (out.size() > kMaxColumns) out.erase(out.begin(), out.end() - kMaxColumns);
   return out;
 }
@@ -85,7 +86,7 @@ struct Bar {
 };
 
 // Every column has its own scale: from the first call to the last end, however long that was.
-Bar bar_of(const Column& column, const FlightEntry& call, double left, double width, double y) {
+Bar bar_of(const CallColumn& column, const FlightEntry& call, double left, double width, double y) {
   constexpr double kMinWidth = 3;
   const auto span = static_cast<double>(std::max<int64_t>(1, column.end_ns - column.start_ns));
   const auto place = [&](int64_t ns) { return std::clamp(static_cast<double>(ns - column.start_ns) / span, 0.0, 1.0); };
@@ -133,7 +134,7 @@ class Picture {
   double x_of(size_t column) const { return kLeft + static_cast<double>(column) * step_; }
 
   bool is_culprit(int64_t rank) const { return std::ranges::binary_search(blame_.verdict.ranks, rank); }
-  bool is_verdict(const Column& column) const {
+  bool is_verdict(const CallColumn& column) const {
     return column.group->name == blame_.verdict.group && column.sequence == blame_.verdict.sequence;
   }
 
@@ -185,7 +186,7 @@ class Picture {
     return out;
   }
 
-  std::string draw_cell(const Column& column, int64_t rank, double x, double y) const {
+  std::string draw_cell(const CallColumn& column, int64_t rank, double x, double y) const {
     const double width = step_ - 4;
     const bool is_bad = is_culprit(rank) && is_verdict(column);
     const auto calls = column.group->by_rank.find(rank);
@@ -198,7 +199,7 @@ class Picture {
 
   std::string legend() const {
     std::set<std::string> operations;
-    for (const Column& column : columns_) operations.insert(column.call->operation);
+    for (const CallColumn& column : columns_) operations.insert(column.call->operation);
     double x = 20;
     const double y = bottom() + 28;
     std::string out;
@@ -217,7 +218,7 @@ class Picture {
   }
 
   const Blame& blame_;
-  std::vector<Column> columns_;
+  std::vector<CallColumn> columns_;
   std::vector<int64_t> lanes_;
   double step_ = 0;
 };

@@ -12,7 +12,7 @@ namespace weft {
 namespace {
 
 using detail::numbered_words;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 bool is_culprit(const Blame& blame, int64_t rank) { return std::ranges::binary_search(blame.verdict.ranks, rank); }
 
@@ -88,26 +88,26 @@ std::string verdict_line(const Blame& blame, const Terminal& terminal) {
   return cat(style(out, is_clean ? Style::kGreen : Style::kRed, terminal), "\n");
 }
 
-Json entry_json(const std::optional<FlightEntry>& entry) {
+OrderedJson entry_json(const std::optional<FlightEntry>& entry) {
   if (!entry) return nullptr;
   return {{"group", entry->group}, {"operation", entry->operation}, {"sequence", entry->sequence},
           {"bytes", entry->bytes}, {"dtype", entry->dtype},         {"reduce_op", entry->reduce_op},
           {"peer", entry->peer},   {"state", name_of(entry->state)}};
 }
 
-Json finding_json(const BlameFinding& finding) {
+OrderedJson finding_json(const BlameFinding& finding) {
   const bool has_collective = finding.sequence > 0;
   return {{"kind", name_of(finding.kind)},
-          {"rank", finding.ranks.size() == 1 ? Json(finding.ranks.front()) : Json(nullptr)},
+          {"rank", finding.ranks.size() == 1 ? OrderedJson(finding.ranks.front()) : OrderedJson(nullptr)},
           {"ranks", finding.ranks},
-          {"group", has_collective ? Json(finding.group) : Json(nullptr)},
-          {"sequence", has_collective ? Json(finding.sequence) : Json(nullptr)},
-          {"operation", has_collective ? Json(finding.operation) : Json(nullptr)},
+          {"group", has_collective ? OrderedJson(finding.group) : OrderedJson(nullptr)},
+          {"sequence", has_collective ? OrderedJson(finding.sequence) : OrderedJson(nullptr)},
+          {"operation", has_collective ? OrderedJson(finding.operation) : OrderedJson(nullptr)},
           {"text", finding.text},
           {"details", finding.details}};
 }
 
-Json rank_json(const BlameRank& rank) {
+OrderedJson rank_json(const BlameRank& rank) {
   return {{"rank", rank.rank},
           {"has_dump", rank.has_dump},
           {"host", rank.host},
@@ -134,7 +134,7 @@ std::string blame_text(const Blame& blame, const Terminal& terminal) {
 }
 
 std::string blame_json(const Blame& blame) {
-  Json findings = Json::array(), ranks = Json::array(), lateness = Json::array();
+  OrderedJson findings = OrderedJson::array(), ranks = OrderedJson::array(), lateness = OrderedJson::array();
   for (const BlameFinding& finding : blame.findings) findings.push_back(finding_json(finding));
   for (const BlameRank& rank : blame.ranks) ranks.push_back(rank_json(rank));
   for (const BlameLateness& late : blame.lateness) {
@@ -144,11 +144,11 @@ std::string blame_json(const Blame& blame) {
                         {"p90_ms", late.p90_ms},
                         {"last_share", late.last_share}});
   }
-  const Json out = {{"schema", 1},          {"run_id", blame.run_id},
-                    {"world", blame.world}, {"verdict", finding_json(blame.verdict)},
-                    {"findings", findings}, {"ranks", ranks},
-                    {"lateness", lateness}, {"advice", blame.advice}};
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const OrderedJson out = {{"schema", 1},          {"run_id", blame.run_id},
+                           {"world", blame.world}, {"verdict", finding_json(blame.verdict)},
+                           {"findings", findings}, {"ranks", ranks},
+                           {"lateness", lateness}, {"advice", blame.advice}};
+  return out.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace weft

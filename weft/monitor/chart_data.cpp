@@ -69,12 +69,12 @@ std::vector<ChartPoint> without_lone_spikes(std::span<const ChartPoint> points) 
 }
 
 // The extremes of one column of the screen.
-struct Column {
+struct ScreenColumn {
   std::span<const ChartPoint> points;
   size_t first = 0, low = 0, high = 0, last = 0;
   bool any = false;
 
-  explicit Column(std::span<const ChartPoint> all) : points(all) {}
+  explicit ScreenColumn(std::span<const ChartPoint> all) : points(all) {}
   void add(size_t i) {
     if (!is_drawable(points[i].y)) return;
     if (!any) first = low = high = i;
@@ -182,7 +182,7 @@ std::vector<ChartPoint> thinned(std::span<const ChartPoint> points, int columns)
   for (size_t i = 0; i < points.size();) {
     const auto column_of = [&](size_t at) { return std::floor((points[at].x - low) / width * columns); };
     const double here = column_of(i);
-    Column column(points);
+    ScreenColumn column(points);
     const double x = points[i].x;
     for (; i < points.size() && column_of(i) == here; ++i) column.add(i);
     column.flush_into(out, x);

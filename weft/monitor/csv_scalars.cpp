@@ -35,7 +35,7 @@ std::optional<int64_t> x_of(std::string_view line) {
   return is_row ? std::optional(x) : std::nullopt;
 }
 
-[[noreturn]] void refuse(const std::string& path, const FileLine& line) {
+[[noreturn]] void refuse_scalars_line(const std::string& path, const FileLine& line) {
   throw Error(ErrorKind::kInput,
               {.title = "the csv_monitor file holds something else",
                .what = cat("no row of samples and a value: ", printable(line.text.substr(0, 80), {})),
@@ -57,10 +57,11 @@ Kept kept_of(Env& env, const std::string& path, const std::string& header, std::
     std::string_view text = line->text;
     if (text.ends_with('\r')) text.remove_suffix(1);  // DeepSpeed's own end of line
     const bool is_header = text == header;
-    if (line->number == 1 && !is_header && (line->is_whole || !header.starts_with(text))) refuse(path, *line);
+    if (line->number == 1 && !is_header && (line->is_whole || !header.starts_with(text)))
+      refuse_scalars_line(path, *line);
     if (!line->is_whole) break;
     const auto x = x_of(text);
-    if (!is_header && !x) refuse(path, *line);
+    if (!is_header && !x) refuse_scalars_line(path, *line);
     if (is_header) is_cut = false;
     if (x && next_x && *x >= *next_x) is_cut = true;
     if (is_cut) continue;
@@ -70,15 +71,12 @@ Kept kept_of(Env& env, const std::string& path, const std::string& header, std::
   return out;
 }
 
-std::string made_folder(Env& env, const std::string& folder) {
-  env.make_folders(folder);
-  return folder;
-}
-
 }  // namespace
 
 CsvScalars::CsvScalars(Env& env, const std::string& folder, bool resumed)
-    : env_(env), folder_(made_folder(env, folder)), resumed_(resumed) {}
+    : env_(env), folder_(folder), resumed_(resumed) {
+  env_.make_folders(folder_);
+}
 
 CsvScalars::TagFile CsvScalars::open(const std::string& tag, int64_t first_x) {
   const std::string path = cat(folder_, "/", file_name(tag));

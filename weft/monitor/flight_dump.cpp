@@ -12,14 +12,16 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view kPrefix = "flight.rank_", kSuffix = ".json";
 
 // Texts come from users' group names and from other people's errors, and may hold any bytes.
-std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string line_of(const OrderedJson& json) {
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
 
-Json entry_json(const FlightEntry& entry) {
+OrderedJson entry_json(const FlightEntry& entry) {
   return {{"group", entry.group},   {"operation", entry.operation}, {"sequence", entry.sequence},
           {"bytes", entry.bytes},   {"dtype", entry.dtype},         {"reduce_op", entry.reduce_op},
           {"peer", entry.peer},     {"transport", entry.transport}, {"start_ns", entry.start_ns},
@@ -37,7 +39,7 @@ std::optional<int64_t> rank_of_name(std::string_view name) {
   return is_rank ? std::optional(rank) : std::nullopt;
 }
 
-[[noreturn]] void refuse(std::string title, std::string what, std::string where, std::string fix) {
+[[noreturn]] void refuse_dumps(std::string title, std::string what, std::string where, std::string fix) {
   throw Error(ErrorKind::kInput,
               {.title = std::move(title), .what = std::move(what), .where = std::move(where), .fix = std::move(fix)});
 }
@@ -45,9 +47,9 @@ std::optional<int64_t> rank_of_name(std::string_view name) {
 void check_one_run(const FlightDump& first, const FlightDump& other, const std::string& folder) {
   const auto compare = [&](std::string_view what, const std::string& a, const std::string& b) {
     if (a == b) return;
-    refuse("the dumps are not of one run",
-           cat("rank ", first.owner.rank, " has the ", what, " ", a, ", rank ", other.owner.rank, " has ", b), folder,
-           "keep the files of one run in the folder and move the others away");
+    refuse_dumps("the dumps are not of one run",
+                 cat("rank ", first.owner.rank, " has the ", what, " ", a, ", rank ", other.owner.rank, " has ", b),
+                 folder, "keep the files of one run in the folder and move the others away");
   };
   compare("world", cat(first.owner.world), cat(other.owner.world));
   compare("run id", cat("'", first.owner.run_id, "'"), cat("'", other.owner.run_id, "'"));
@@ -73,10 +75,10 @@ bool is_point_to_point(const FlightEntry& entry) { return entry.operation == "se
 
 // One field and one entry per line, so that a dump can be read and searched as it is.
 std::string to_json(const FlightDump& dump) {
-  const Json head = {{"schema", 1},           {"rank", dump.owner.rank}, {"world", dump.owner.world},
-                     {"host", dump.host},     {"pid", dump.pid},         {"run_id", dump.owner.run_id},
-                     {"reason", dump.reason}, {"time", dump.time},       {"recorded", dump.recorded},
-                     {"groups", dump.groups}};
+  const OrderedJson head = {{"schema", 1},           {"rank", dump.owner.rank}, {"world", dump.owner.world},
+                            {"host", dump.host},     {"pid", dump.pid},         {"run_id", dump.owner.run_id},
+                            {"reason", dump.reason}, {"time", dump.time},       {"recorded", dump.recorded},
+                            {"groups", dump.groups}};
   std::string out = "{\n";
   for (const auto& [key, value] : head.items()) out += cat("  \"", key, "\": ", line_of(value), ",\n");
   out += "  \"entries\": [";
@@ -101,16 +103,16 @@ std::vector<FlightDump> read_flight_dumps(Env& env, const std::string& folder) {
     const std::string path = cat(folder, "/", name);
     FlightDump dump = read_flight_dump(env, path);
     if (dump.owner.rank != *rank) {
-      refuse("a dump is not of the rank its name says", cat("the file says rank ", dump.owner.rank), path,
-             "give it back the name it was written with");
+      refuse_dumps("a dump is not of the rank its name says", cat("the file says rank ", dump.owner.rank), path,
+                   "give it back the name it was written with");
     }
     if (!by_rank.emplace(*rank, std::move(dump)).second) {
-      refuse(cat("two dumps of rank ", *rank), "", path, "keep one of them");
+      refuse_dumps(cat("two dumps of rank ", *rank), "", path, "keep one of them");
     }
   }
   if (by_rank.empty()) {
-    refuse("no flight recorder dumps there", cat("no file is named ", kPrefix, "N", kSuffix), folder,
-           "give the folder that the failed run named when it wrote them");
+    refuse_dumps("no flight recorder dumps there", cat("no file is named ", kPrefix, "N", kSuffix), folder,
+                 "give the folder that the failed run named when it wrote them");
   }
   std::vector<FlightDump> out;
   for (auto& [rank, dump] : by_rank) {

@@ -15,7 +15,7 @@ constexpr uint64_t kMaxFileBytes = 64 << 20;
 constexpr size_t kMaxEntries = 100'000, kMaxShown = 60;
 constexpr uint64_t kMaxInt = std::numeric_limits<int64_t>::max();
 
-[[noreturn]] void refuse(std::string title, std::string what, std::string where) {
+[[noreturn]] void refuse_dump(std::string title, std::string what, std::string where) {
   throw Error(ErrorKind::kInput, {.title = std::move(title),
                                   .what = std::move(what),
                                   .where = std::move(where),
@@ -23,16 +23,16 @@ constexpr uint64_t kMaxInt = std::numeric_limits<int64_t>::max();
 }
 
 // A value of the file with its place in it, "entries[12].bytes".
-class Field {
+class DumpField {
  public:
-  Field(const Json& value, std::string file, std::string place)
+  DumpField(const Json& value, std::string file, std::string place)
       : value_(value), file_(std::move(file)), place_(std::move(place)) {}
 
-  Field operator[](const char* key) const {
+  DumpField operator[](const char* key) const {
     if (!value_.is_object()) wrong("an object");
     const auto found = value_.find(key);
     const std::string inner = cat(place_, place_.empty() ? "" : ".", key);
-    if (found == value_.end()) refuse("not a flight recorder dump", cat("there is no ", inner), file_);
+    if (found == value_.end()) refuse_dump("not a flight recorder dump", cat("there is no ", inner), file_);
     return {*found, file_, inner};
   }
 
@@ -59,13 +59,13 @@ class Field {
   template <typename Body>
   void each_of_list(size_t limit, Body body) const {
     if (!value_.is_array() || value_.size() > limit) wrong(cat("a list of at most ", limit));
-    for (size_t i = 0; i < value_.size(); ++i) body(Field(value_[i], file_, cat(place_, "[", i, "]")));
+    for (size_t i = 0; i < value_.size(); ++i) body(DumpField(value_[i], file_, cat(place_, "[", i, "]")));
   }
 
   template <typename Body>
   void each_of_object(size_t limit, Body body) const {
     if (!value_.is_object() || value_.size() > limit) wrong(cat("an object of at most ", limit));
-    for (const auto& [key, inner] : value_.items()) body(key, Field(inner, file_, cat(place_, ".", key)));
+    for (const auto& [key, inner] : value_.items()) body(key, DumpField(inner, file_, cat(place_, ".", key)));
   }
 
   [[noreturn]] void wrong(const std::string& expected) const {
@@ -73,8 +73,8 @@ class Field {
     std::string found = value_.is_structured() ? cat("an ", value_.type_name())
                                                : value_.dump(-1, ' ', true, Json::error_handler_t::replace);
     if (found.size() > kMaxShown) found = cat(found.substr(0, kMaxShown), "...");
-    refuse("not a flight recorder dump", cat(place_.empty() ? "the file" : place_, " is ", found, ", not ", expected),
-           file_);
+    refuse_dump("not a flight recorder dump",
+                cat(place_.empty() ? "the file" : place_, " is ", found, ", not ", expected), file_);
   }
 
  private:
@@ -82,7 +82,7 @@ class Field {
   std::string file_, place_;
 };
 
-FlightState state_of(const Field& field) {
+FlightState state_of(const DumpField& field) {
   const std::string text = field.text();
   for (const FlightState state :
        {FlightState::kQueued, FlightState::kStarted, FlightState::kFinished, FlightState::kFailed}) {
@@ -91,7 +91,7 @@ FlightState state_of(const Field& field) {
   field.wrong("one of queued, started, finished, failed");
 }
 
-FlightEntry entry_of(const Field& field) {
+FlightEntry entry_of(const DumpField& field) {
   constexpr auto kMaxNs = static_cast<int64_t>(kMaxInt);
   return {.group = field["group"].text(),
           .operation = field["operation"].text(),
@@ -106,12 +106,12 @@ FlightEntry entry_of(const Field& field) {
           .state = state_of(field["state"])};
 }
 
-std::map<std::string, std::vector<int64_t>> groups_of(const Field& field, int64_t world) {
+std::map<std::string, std::vector<int64_t>> groups_of(const DumpField& field, int64_t world) {
   std::map<std::string, std::vector<int64_t>> out;
-  field.each_of_object(kMaxEntries, [&](const std::string& name, const Field& ranks) {
+  field.each_of_object(kMaxEntries, [&](const std::string& name, const DumpField& ranks) {
     auto& members = out[name];
     ranks.each_of_list(static_cast<size_t>(world),
-                       [&](const Field& rank) { members.push_back(rank.number(0, world - 1)); });
+                       [&](const DumpField& rank) { members.push_back(rank.number(0, world - 1)); });
     std::ranges::sort(members);
   });
   return out;
@@ -130,9 +130,9 @@ Json parse(const std::string& text, const std::string& path) {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     const bool is_short = error.byte > text.size();
-    refuse(is_short ? "the dump ends too early" : "the dump is not JSON", place_of(text, error.byte), path);
+    refuse_dump(is_short ? "the dump ends too early" : "the dump is not JSON", place_of(text, error.byte), path);
   } catch (const Json::exception& error) {
-    refuse("the dump is not JSON", error.what(), path);
+    refuse_dump("the dump is not JSON", error.what(), path);
   }
 }
 
@@ -141,7 +141,7 @@ Json parse(const std::string& text, const std::string& path) {
 FlightDump read_flight_dump(Env& env, const std::string& path) {
   const std::string text = read_file(env, path, kMaxFileBytes);
   const Json json = parse(text, path);
-  const Field root(json, path, "");
+  const DumpField root(json, path, "");
   // First, so that a newer schema is named as such and not by the field it lacks.
   root["schema"].count(1, 1);
   FlightDump out;
@@ -155,7 +155,7 @@ FlightDump read_flight_dump(Env& env, const std::string& path) {
   out.time = root["time"].text();
   out.recorded = root["recorded"].count(0, kMaxInt);
   out.groups = groups_of(root["groups"], out.owner.world);
-  root["entries"].each_of_list(kMaxEntries, [&](const Field& field) { out.entries.push_back(entry_of(field)); });
+  root["entries"].each_of_list(kMaxEntries, [&](const DumpField& field) { out.entries.push_back(entry_of(field)); });
   return out;
 }
 

@@ -5,7 +5,7 @@
 
 namespace weft {
 namespace {
-constexpr size_t kPieceBytes = 1 << 18;
+constexpr size_t kReadBytes = 1 << 18;
 }
 
 LineReader::LineReader(Env& env, const std::string& path) : file_(env.open(path, OpenMode::kRead)) {}
@@ -14,7 +14,7 @@ bool LineReader::read_more() {
   buffer_.erase(0, taken_);
   taken_ = 0;
   const size_t had = buffer_.size();
-  buffer_.resize(had + kPieceBytes);
+  buffer_.resize(had + kReadBytes);
   const size_t got = file_->read_at(offset_, std::as_writable_bytes(std::span(buffer_).subspan(had)));
   buffer_.resize(had + got);
   offset_ += got;

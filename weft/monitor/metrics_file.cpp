@@ -14,69 +14,67 @@
 namespace weft {
 namespace {
 
-using Column = MetricsColumn;
-
 // On-disk: names keep their meaning and their order; new ones come last.
-constexpr Column kColumns[] = {{"samples", &StepMetrics::samples},
-                               {"loss", &StepMetrics::loss},
-                               {"lr", &StepMetrics::lr},
-                               {"grad_norm", &StepMetrics::grad_norm},
-                               {"loss_scale", &StepMetrics::loss_scale},
-                               {"samples_per_s", &StepMetrics::samples_per_s},
-                               {"tokens_per_s", &StepMetrics::tokens_per_s},
-                               {"step_ms", &StepMetrics::step_ms},
-                               {"forward_ms", &StepMetrics::forward_ms},
-                               {"backward_ms", &StepMetrics::backward_ms},
-                               {"optimizer_ms", &StepMetrics::optimizer_ms},
-                               {"exposed_comm_ms", &StepMetrics::exposed_comm_ms},
-                               {"data_ms", &StepMetrics::data_ms},
-                               {"checkpoint_ms", &StepMetrics::checkpoint_ms},
-                               {"other_ms", &StepMetrics::other_ms},
-                               {"skipped_steps", &StepMetrics::skipped_steps},
-                               {"flops_per_s", &StepMetrics::flops_per_s},
-                               {"mfu", &StepMetrics::mfu},
-                               {"sent_bytes", &StepMetrics::sent_bytes},
-                               {"rss_bytes", &StepMetrics::rss_bytes},
-                               {"device_bytes", &StepMetrics::device_bytes},
-                               {"device_reserved_bytes", &StepMetrics::device_reserved_bytes},
-                               {"cpu_percent", &StepMetrics::cpu_percent},
-                               {"gpu_percent", &StepMetrics::gpu_percent},
-                               {"unix_s", &StepMetrics::unix_s},
-                               {"step_ms_min", &StepMetrics::step_ms_min},
-                               {"step_ms_mean", &StepMetrics::step_ms_mean},
-                               {"step_ms_max", &StepMetrics::step_ms_max},
-                               {"waits_ms_max", &StepMetrics::waits_ms_max},
-                               {"forward_busy_ms", &StepMetrics::forward_busy_ms},
-                               {"backward_busy_ms", &StepMetrics::backward_busy_ms},
-                               {"optimizer_busy_ms", &StepMetrics::optimizer_busy_ms},
-                               {"busy_ms_min", &StepMetrics::busy_ms_min},
-                               {"busy_ms_mean", &StepMetrics::busy_ms_mean},
-                               {"busy_ms_max", &StepMetrics::busy_ms_max},
-                               {"waits_ms_min", &StepMetrics::waits_ms_min},
-                               {"waits_ms_mean", &StepMetrics::waits_ms_mean},
-                               {"rss_bytes_min", &StepMetrics::rss_bytes_min},
-                               {"rss_bytes_mean", &StepMetrics::rss_bytes_mean},
-                               {"rss_bytes_max", &StepMetrics::rss_bytes_max},
-                               {"device_bytes_min", &StepMetrics::device_bytes_min},
-                               {"device_bytes_mean", &StepMetrics::device_bytes_mean},
-                               {"device_bytes_max", &StepMetrics::device_bytes_max},
-                               {"device_fragmentation", &StepMetrics::device_fragmentation},
-                               {"sent_reduce_bytes", &StepMetrics::sent_reduce_bytes},
-                               {"sent_gather_bytes", &StepMetrics::sent_gather_bytes},
-                               {"sent_loss_bytes", &StepMetrics::sent_loss_bytes},
-                               {"peak_rss_bytes", &StepMetrics::peak_rss_bytes},
-                               {"peak_device_bytes", &StepMetrics::peak_device_bytes},
-                               {"peak_device_reserved_bytes", &StepMetrics::peak_device_reserved_bytes}};
+constexpr MetricsColumn kMetricsColumns[] = {{"samples", &StepMetrics::samples},
+                                             {"loss", &StepMetrics::loss},
+                                             {"lr", &StepMetrics::lr},
+                                             {"grad_norm", &StepMetrics::grad_norm},
+                                             {"loss_scale", &StepMetrics::loss_scale},
+                                             {"samples_per_s", &StepMetrics::samples_per_s},
+                                             {"tokens_per_s", &StepMetrics::tokens_per_s},
+                                             {"step_ms", &StepMetrics::step_ms},
+                                             {"forward_ms", &StepMetrics::forward_ms},
+                                             {"backward_ms", &StepMetrics::backward_ms},
+                                             {"optimizer_ms", &StepMetrics::optimizer_ms},
+                                             {"exposed_comm_ms", &StepMetrics::exposed_comm_ms},
+                                             {"data_ms", &StepMetrics::data_ms},
+                                             {"checkpoint_ms", &StepMetrics::checkpoint_ms},
+                                             {"other_ms", &StepMetrics::other_ms},
+                                             {"skipped_steps", &StepMetrics::skipped_steps},
+                                             {"flops_per_s", &StepMetrics::flops_per_s},
+                                             {"mfu", &StepMetrics::mfu},
+                                             {"sent_bytes", &StepMetrics::sent_bytes},
+                                             {"rss_bytes", &StepMetrics::rss_bytes},
+                                             {"device_bytes", &StepMetrics::device_bytes},
+                                             {"device_reserved_bytes", &StepMetrics::device_reserved_bytes},
+                                             {"cpu_percent", &StepMetrics::cpu_percent},
+                                             {"gpu_percent", &StepMetrics::gpu_percent},
+                                             {"unix_s", &StepMetrics::unix_s},
+                                             {"step_ms_min", &StepMetrics::step_ms_min},
+                                             {"step_ms_mean", &StepMetrics::step_ms_mean},
+                                             {"step_ms_max", &StepMetrics::step_ms_max},
+                                             {"waits_ms_max", &StepMetrics::waits_ms_max},
+                                             {"forward_busy_ms", &StepMetrics::forward_busy_ms},
+                                             {"backward_busy_ms", &StepMetrics::backward_busy_ms},
+                                             {"optimizer_busy_ms", &StepMetrics::optimizer_busy_ms},
+                                             {"busy_ms_min", &StepMetrics::busy_ms_min},
+                                             {"busy_ms_mean", &StepMetrics::busy_ms_mean},
+                                             {"busy_ms_max", &StepMetrics::busy_ms_max},
+                                             {"waits_ms_min", &StepMetrics::waits_ms_min},
+                                             {"waits_ms_mean", &StepMetrics::waits_ms_mean},
+                                             {"rss_bytes_min", &StepMetrics::rss_bytes_min},
+                                             {"rss_bytes_mean", &StepMetrics::rss_bytes_mean},
+                                             {"rss_bytes_max", &StepMetrics::rss_bytes_max},
+                                             {"device_bytes_min", &StepMetrics::device_bytes_min},
+                                             {"device_bytes_mean", &StepMetrics::device_bytes_mean},
+                                             {"device_bytes_max", &StepMetrics::device_bytes_max},
+                                             {"device_fragmentation", &StepMetrics::device_fragmentation},
+                                             {"sent_reduce_bytes", &StepMetrics::sent_reduce_bytes},
+                                             {"sent_gather_bytes", &StepMetrics::sent_gather_bytes},
+                                             {"sent_loss_bytes", &StepMetrics::sent_loss_bytes},
+                                             {"peak_rss_bytes", &StepMetrics::peak_rss_bytes},
+                                             {"peak_device_bytes", &StepMetrics::peak_device_bytes},
+                                             {"peak_device_reserved_bytes", &StepMetrics::peak_device_reserved_bytes}};
 
 std::string csv_header() {
   std::string out = "step";
-  for (const Column& column : kColumns) out += cat(',', column.name);
+  for (const MetricsColumn& column : kMetricsColumns) out += cat(',', column.name);
   return out;
 }
 
 std::string csv_row(const StepMetrics& metrics, size_t num_columns) {
   std::string out = cat(metrics.step);
-  for (const Column& column : std::span(kColumns).first(num_columns)) {
+  for (const MetricsColumn& column : std::span(kMetricsColumns).first(num_columns)) {
     out += ',';
     if (const auto& value = metrics.*column.value) out += std::isnan(*value) ? "nan" : cat(*value);
   }
@@ -87,7 +85,7 @@ constexpr std::string_view kJsonStart = "{\"step\":";
 
 std::string json_row(const StepMetrics& metrics) {
   std::string out = cat(kJsonStart, metrics.step);
-  for (const Column& column : kColumns) {
+  for (const MetricsColumn& column : kMetricsColumns) {
     const auto& value = metrics.*column.value;
     if (!value) continue;
     out += cat(",\"", column.name, "\":");
@@ -122,7 +120,7 @@ std::optional<size_t> columns_of(std::string_view header) {
   return is_ours ? std::optional<size_t>(std::ranges::count(header, ',')) : std::nullopt;
 }
 
-[[noreturn]] void refuse(const std::string& path, const FileLine& line) {
+[[noreturn]] void refuse_metrics_line(const std::string& path, const FileLine& line) {
   throw Error(ErrorKind::kInput, {.title = "the metrics file holds something else",
                                   .what = cat("no row of step metrics: ", printable(line.text.substr(0, 80), {})),
                                   .where = cat(path, ":", line.number),
@@ -131,10 +129,10 @@ std::optional<size_t> columns_of(std::string_view header) {
 
 }  // namespace
 
-std::span<const MetricsColumn> metrics_columns() { return kColumns; }
+std::span<const MetricsColumn> metrics_columns() { return kMetricsColumns; }
 
 MetricsFile::MetricsFile(Env& env, const std::string& path, MetricsFormat format, int64_t next_step)
-    : path_(path), format_(format), num_columns_(std::size(kColumns)) {
+    : path_(path), format_(format), num_columns_(std::size(kMetricsColumns)) {
   const auto info = env.stat(path);
   // A pipe or a device has no size to cut.
   const bool has_rows = info && info->kind == FileKind::kFile;
@@ -154,18 +152,18 @@ uint64_t MetricsFile::end_of_rows_before(Env& env, int64_t next_step) {
     const bool is_header = is_csv && line->number == 1;
     if (!line->is_whole) {
       const bool is_ours = line->number > 1 || is_start_of(line->text, is_csv ? header : std::string(kJsonStart));
-      if (!is_ours) refuse(path_, *line);
+      if (!is_ours) refuse_metrics_line(path_, *line);
       break;
     }
     if (is_header) {
       const auto columns = columns_of(line->text);
-      if (!columns) refuse(path_, *line);
+      if (!columns) refuse_metrics_line(path_, *line);
       num_columns_ = *columns;
       end = line->start + line->text.size() + 1;
       continue;
     }
     const auto step = is_csv ? step_of_csv(line->text, num_columns_) : step_of_json(line->text);
-    if (!step) refuse(path_, *line);
+    if (!step) refuse_metrics_line(path_, *line);
     if (*step >= next_step) break;
     last_step_ = step;
     end = line->start + line->text.size() + 1;

@@ -7,9 +7,9 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json or_null(double value) { return is_drawable(value) ? Json(value) : Json(nullptr); }
+OrderedJson or_null(double value) { return is_drawable(value) ? OrderedJson(value) : OrderedJson(nullptr); }
 
 const char* name_of(TargetMark mark) {
   switch (mark) {
@@ -34,26 +34,26 @@ const char* name_of(RunEnd state) {
   return "unknown";
 }
 
-Json target_json(const TargetRow& row) {
+OrderedJson target_json(const TargetRow& row) {
   return {{"value", or_null(row.value)}, {"mark", name_of(row.mark)}, {"how", row.how.en}};
 }
 
-Json targets_json(const RunSummary& summary) {
-  Json out = Json::object();
+OrderedJson targets_json(const RunSummary& summary) {
+  OrderedJson out = OrderedJson::object();
   for (const TargetRow& row : summary.targets) out[row.key] = target_json(row);
   return out;
 }
 
-Json parts_json(const std::optional<PartTimes>& parts) {
+OrderedJson parts_json(const std::optional<PartTimes>& parts) {
   if (!parts) return nullptr;
   static constexpr const char* kKeys[] = {"data",      "forward",    "backward", "exposed_comm",
                                           "optimizer", "checkpoint", "other"};
-  Json out = Json::object();
+  OrderedJson out = OrderedJson::object();
   for (size_t p = 0; p < kNumStepParts; ++p) out[kKeys[p]] = or_null((*parts)[p]);
   return out;
 }
 
-Json overlap_json(const std::optional<Overlap>& overlap) {
+OrderedJson overlap_json(const std::optional<Overlap>& overlap) {
   if (!overlap) return nullptr;
   return {{"compute_ms", overlap->compute_ms},
           {"comm_ms", overlap->comm_ms},
@@ -64,8 +64,8 @@ Json overlap_json(const std::optional<Overlap>& overlap) {
           {"wait_for_ranks_ms", overlap->wait_for_ranks_ms}};
 }
 
-Json slow_json(const RunFiles& run) {
-  Json out = Json::array();
+OrderedJson slow_json(const RunFiles& run) {
+  OrderedJson out = OrderedJson::array();
   if (!run.ranks) return out;
   for (const SlowRank& it : run.ranks->slow)
     out.push_back({{"rank", it.rank},
@@ -77,12 +77,12 @@ Json slow_json(const RunFiles& run) {
   return out;
 }
 
-Json run_json(const RunFiles& run, const RunSummary& summary) {
+OrderedJson run_json(const RunFiles& run, const RunSummary& summary) {
   return {{"name", run.name()},
           {"folder", run.folder},
           {"state", name_of(summary.state)},
           {"steps", run.rows.size()},
-          {"last_step", summary.last_step ? Json(*summary.last_step) : Json(nullptr)},
+          {"last_step", summary.last_step ? OrderedJson(*summary.last_step) : OrderedJson(nullptr)},
           {"final_loss", or_null(summary.final_loss)},
           {"step_ms", or_null(summary.step_ms)},
           {"tokens_per_s", or_null(summary.tokens_per_s)},
@@ -96,26 +96,28 @@ Json run_json(const RunFiles& run, const RunSummary& summary) {
           {"notes", run.notes}};
 }
 
-Json numbers_json(const std::vector<ComparedNumber>& numbers) {
-  Json out = Json::array();
+OrderedJson numbers_json(const std::vector<ComparedNumber>& numbers) {
+  OrderedJson out = OrderedJson::array();
   for (const ComparedNumber& it : numbers)
     out.push_back({{"name", it.key}, {"a", or_null(it.a)}, {"b", or_null(it.b)}, {"percent", or_null(it.percent())}});
   return out;
 }
 
 // Names come from files and may hold any bytes.
-std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string text_of(const OrderedJson& json) {
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+}
 
 }  // namespace
 
 std::string report_json(const RunFiles& run, const ReportOptions& options) {
-  Json out = {{"schema", 1}};
+  OrderedJson out = {{"schema", 1}};
   out.update(run_json(run, summarize(run, options.now_unix_s)));
   return text_of(out);
 }
 
 std::string comparison_json(const RunComparison& it) {
-  Json settings = Json::array();
+  OrderedJson settings = OrderedJson::array();
   for (const ComparedSetting& row : it.settings) settings.push_back({{"path", row.path}, {"a", row.a}, {"b", row.b}});
   return text_of({{"schema", 1},
                   {"a", run_json(it.a, it.a_summary)},

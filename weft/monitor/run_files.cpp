@@ -21,41 +21,41 @@ constexpr int64_t kSchema = 1;
 constexpr size_t kMaxLogBytes = 64 << 10, kMaxLogLines = 12;
 constexpr std::array kRunFileNames = {"result.json", "metrics.jsonl", "settings.json", "ranks.json", "timeline.json"};
 
-struct Column {
+struct RowColumn {
   const char* name;
   double RunRow::* value;
 };
 
-constexpr Column kColumns[] = {{"lr", &RunRow::lr},
-                               {"grad_norm", &RunRow::grad_norm},
-                               {"loss_scale", &RunRow::loss_scale},
-                               {"samples_per_s", &RunRow::samples_per_s},
-                               {"tokens_per_s", &RunRow::tokens_per_s},
-                               {"step_ms", &RunRow::step_ms},
-                               {"data_ms", &RunRow::data_ms},
-                               {"forward_ms", &RunRow::forward_ms},
-                               {"backward_ms", &RunRow::backward_ms},
-                               {"optimizer_ms", &RunRow::optimizer_ms},
-                               {"exposed_comm_ms", &RunRow::exposed_comm_ms},
-                               {"checkpoint_ms", &RunRow::checkpoint_ms},
-                               {"other_ms", &RunRow::other_ms},
-                               {"forward_busy_ms", &RunRow::forward_busy_ms},
-                               {"backward_busy_ms", &RunRow::backward_busy_ms},
-                               {"optimizer_busy_ms", &RunRow::optimizer_busy_ms},
-                               {"mfu", &RunRow::mfu},
-                               {"cpu_percent", &RunRow::cpu_percent},
-                               {"gpu_percent", &RunRow::gpu_percent},
-                               {"rss_bytes", &RunRow::rss_bytes},
-                               {"device_bytes", &RunRow::device_bytes},
-                               {"device_reserved_bytes", &RunRow::device_reserved_bytes},
-                               {"peak_rss_bytes", &RunRow::peak_rss_bytes},
-                               {"peak_device_bytes", &RunRow::peak_device_bytes},
-                               {"peak_device_reserved_bytes", &RunRow::peak_device_reserved_bytes},
-                               {"unix_s", &RunRow::unix_s},
-                               {"device_fragmentation", &RunRow::device_fragmentation},
-                               {"sent_reduce_bytes", &RunRow::sent_reduce_bytes},
-                               {"sent_gather_bytes", &RunRow::sent_gather_bytes},
-                               {"sent_loss_bytes", &RunRow::sent_loss_bytes}};
+constexpr RowColumn kRowColumns[] = {{"lr", &RunRow::lr},
+                                     {"grad_norm", &RunRow::grad_norm},
+                                     {"loss_scale", &RunRow::loss_scale},
+                                     {"samples_per_s", &RunRow::samples_per_s},
+                                     {"tokens_per_s", &RunRow::tokens_per_s},
+                                     {"step_ms", &RunRow::step_ms},
+                                     {"data_ms", &RunRow::data_ms},
+                                     {"forward_ms", &RunRow::forward_ms},
+                                     {"backward_ms", &RunRow::backward_ms},
+                                     {"optimizer_ms", &RunRow::optimizer_ms},
+                                     {"exposed_comm_ms", &RunRow::exposed_comm_ms},
+                                     {"checkpoint_ms", &RunRow::checkpoint_ms},
+                                     {"other_ms", &RunRow::other_ms},
+                                     {"forward_busy_ms", &RunRow::forward_busy_ms},
+                                     {"backward_busy_ms", &RunRow::backward_busy_ms},
+                                     {"optimizer_busy_ms", &RunRow::optimizer_busy_ms},
+                                     {"mfu", &RunRow::mfu},
+                                     {"cpu_percent", &RunRow::cpu_percent},
+                                     {"gpu_percent", &RunRow::gpu_percent},
+                                     {"rss_bytes", &RunRow::rss_bytes},
+                                     {"device_bytes", &RunRow::device_bytes},
+                                     {"device_reserved_bytes", &RunRow::device_reserved_bytes},
+                                     {"peak_rss_bytes", &RunRow::peak_rss_bytes},
+                                     {"peak_device_bytes", &RunRow::peak_device_bytes},
+                                     {"peak_device_reserved_bytes", &RunRow::peak_device_reserved_bytes},
+                                     {"unix_s", &RunRow::unix_s},
+                                     {"device_fragmentation", &RunRow::device_fragmentation},
+                                     {"sent_reduce_bytes", &RunRow::sent_reduce_bytes},
+                                     {"sent_gather_bytes", &RunRow::sent_gather_bytes},
+                                     {"sent_loss_bytes", &RunRow::sent_loss_bytes}};
 
 std::optional<RunRow> row_of(const std::string& line) {
   const Json json = Json::parse(line, nullptr, false);
@@ -64,7 +64,7 @@ std::optional<RunRow> row_of(const std::string& line) {
   if (row.step == kNone) return std::nullopt;
   row.has_loss = json.contains("loss");
   row.loss = detail::number_of(json, "loss");
-  for (const Column& column : kColumns) row.*column.value = detail::number_of(json, column.name);
+  for (const RowColumn& column : kRowColumns) row.*column.value = detail::number_of(json, column.name);
   return row;
 }
 

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string hex_digits(float value) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -21,21 +21,21 @@ std::string hex_digits(float value) {
 }
 
 // JSON has no NaN: a loss that is not finite is null, and its bits tell which it was.
-Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+OrderedJson finite_or_null(double value) { return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr); }
 
 template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
+OrderedJson or_null(const std::optional<T>& value) {
+  return value ? OrderedJson(*value) : OrderedJson(nullptr);
 }
 
-Json parts_of(const StepSummary& parts) {
+OrderedJson parts_of(const StepSummary& parts) {
   return {{"forward", parts.forward_ms.median},
           {"backward", parts.backward_ms.median},
           {"optimizer", parts.optimizer_ms.median},
           {"exposed_comm", parts.exposed_comm_ms.median}};
 }
 
-Json checkpoints_of(const CheckpointFacts& it) {
+OrderedJson checkpoints_of(const CheckpointFacts& it) {
   return {{"num_saves", it.num_saves},
           {"num_failed", it.num_failed},
           {"bytes", it.bytes},
@@ -48,7 +48,7 @@ Json checkpoints_of(const CheckpointFacts& it) {
           {"copy_stopped_ms", it.copy_stopped_ms}};
 }
 
-Json buckets_of(const BucketFacts& buckets) {
+OrderedJson buckets_of(const BucketFacts& buckets) {
   return {{"num_buckets", buckets.num_buckets},           {"latency_ms", buckets.latency_ms},
           {"bytes_per_s", buckets.bytes_per_s},           {"expected_exposed_ms", buckets.expected_exposed_ms},
           {"bound_exposed_ms", buckets.bound_exposed_ms}, {"achieved_exposed_ms", buckets.achieved_exposed_ms}};
@@ -89,35 +89,36 @@ double RunRecord::final_loss() const {
 }
 
 std::string RunRecord::to_json() const {
-  Json losses = Json::array(), bits = Json::array();
+  OrderedJson losses = OrderedJson::array(), bits = OrderedJson::array();
   for (const float loss : losses_) {
     losses.push_back(finite_or_null(loss));
     bits.push_back(hex_digits(loss));
   }
   const Spread step = times_ms();
-  Json out = {{"schema", 1},
-              {"name", facts.name},
-              {"status", facts.status},
-              {"device", facts.device},
-              {"data", facts.data},
-              {"params", facts.params},
-              {"world", facts.world},
-              {"stage", facts.stage},
-              {"threads", facts.threads},
-              {"seed", facts.seed},
-              {"first_step", facts.first_step},
-              {"steps", num_steps()},
-              {"tokens_per_step", facts.tokens_per_step},
-              {"final_loss", finite_or_null(final_loss())},
-              {"held_out_loss", or_null(facts.held_out_loss)},
-              {"unigram_entropy", or_null(facts.unigram_entropy)},
-              {"step_ms", {{"median", step.median}, {"min", step.min}, {"p90", step.p90}}},
-              {"exposed_comm_ms", facts.exposed_comm_ms},
-              {"bytes_sent", facts.bytes_sent},
-              {"tokens_per_s", tokens_per_s()},
-              {"peak_rss_bytes", facts.peak_rss_bytes},
-              {"state_bytes",
-               {{"params", facts.params_bytes}, {"grads", facts.grads_bytes}, {"optimizer", facts.optimizer_bytes}}}};
+  OrderedJson out = {
+      {"schema", 1},
+      {"name", facts.name},
+      {"status", facts.status},
+      {"device", facts.device},
+      {"data", facts.data},
+      {"params", facts.params},
+      {"world", facts.world},
+      {"stage", facts.stage},
+      {"threads", facts.threads},
+      {"seed", facts.seed},
+      {"first_step", facts.first_step},
+      {"steps", num_steps()},
+      {"tokens_per_step", facts.tokens_per_step},
+      {"final_loss", finite_or_null(final_loss())},
+      {"held_out_loss", or_null(facts.held_out_loss)},
+      {"unigram_entropy", or_null(facts.unigram_entropy)},
+      {"step_ms", {{"median", step.median}, {"min", step.min}, {"p90", step.p90}}},
+      {"exposed_comm_ms", facts.exposed_comm_ms},
+      {"bytes_sent", facts.bytes_sent},
+      {"tokens_per_s", tokens_per_s()},
+      {"peak_rss_bytes", facts.peak_rss_bytes},
+      {"state_bytes",
+       {{"params", facts.params_bytes}, {"grads", facts.grads_bytes}, {"optimizer", facts.optimizer_bytes}}}};
   if (facts.parts) out["breakdown_ms"] = parts_of(*facts.parts);
   if (facts.buckets) out["buckets"] = buckets_of(*facts.buckets);
   if (facts.checkpoints) out["checkpoints"] = checkpoints_of(*facts.checkpoints);
@@ -134,7 +135,7 @@ std::string RunRecord::to_json() const {
     out["skipped_steps"] = skipped_steps_;
   }
   // Names come from the command line and may hold any bytes.
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return out.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace weft

@@ -43,7 +43,7 @@ class SpanRing {
   const std::unique_ptr<SpanEvent[]> slots_ = std::make_unique<SpanEvent[]>(kSpanRingEvents);
 };
 
-struct Registry {
+struct SpanRegistry {
   std::mutex mutex;
   std::vector<std::shared_ptr<SpanRing>> rings;
   std::atomic<uint64_t> num_lost = 0;  // events that found no ring
@@ -52,8 +52,8 @@ struct Registry {
 };
 
 // Never destroyed: threads may record while the process winds down.
-Registry& registry() {
-  static Registry& one = *new Registry;
+SpanRegistry& span_registry() {
+  static SpanRegistry& one = *new SpanRegistry;
   return one;
 }
 
@@ -76,8 +76,8 @@ SpanRing& ring_of_this_thread() {
   thread_local RingHolder holder;
   if (!holder.ring) {
     auto ring = std::make_shared<SpanRing>();
-    const std::lock_guard lock(registry().mutex);
-    registry().rings.push_back(ring);
+    const std::lock_guard lock(span_registry().mutex);
+    span_registry().rings.push_back(ring);
     holder.ring = std::move(ring);
   }
   return *holder.ring;
@@ -108,8 +108,8 @@ Track track_of(SpanCategory category) {
 }
 
 Track track_named(std::string_view name) {
-  const std::lock_guard lock(registry().mutex);
-  auto& tracks = registry().tracks;
+  const std::lock_guard lock(span_registry().mutex);
+  auto& tracks = span_registry().tracks;
   auto found = std::ranges::find(tracks, name);
   if (found == tracks.end() && tracks.size() < kMaxTracks) found = tracks.emplace(tracks.end(), name);
   if (found == tracks.end()) --found;
@@ -117,8 +117,8 @@ Track track_named(std::string_view name) {
 }
 
 std::vector<std::string> track_names() {
-  const std::lock_guard lock(registry().mutex);
-  return registry().tracks;
+  const std::lock_guard lock(span_registry().mutex);
+  return span_registry().tracks;
 }
 
 int64_t duration_ns(const SpanEvent& event) {
@@ -128,8 +128,8 @@ int64_t duration_ns(const SpanEvent& event) {
 }
 
 const char* intern_span_name(std::string_view name) {
-  const std::lock_guard lock(registry().mutex);
-  return registry().names.emplace(name).first->c_str();
+  const std::lock_guard lock(span_registry().mutex);
+  return span_registry().names.emplace(name).first->c_str();
 }
 
 void set_span_timer(SpanTimer* timer) { detail::span_timer.store(timer, std::memory_order_release); }
@@ -175,7 +175,7 @@ void OpenSpan::drop_mark() noexcept {
 void set_spans_on(bool on) { detail::spans_on_flag.store(on, std::memory_order_relaxed); }
 
 void record_span(const SpanEvent& event) noexcept {
-  const auto lose = [] { registry().num_lost.fetch_add(1, std::memory_order_relaxed); };
+  const auto lose = [] { span_registry().num_lost.fetch_add(1, std::memory_order_relaxed); };
   if (thread_is_ending) return lose();
   try {
     ring_of_this_thread().push(event);
@@ -186,10 +186,10 @@ void record_span(const SpanEvent& event) noexcept {
 
 void drain_spans(SpanBatch& batch) {
   batch.events.clear();
-  batch.num_dropped = registry().num_lost.exchange(0, std::memory_order_relaxed);
+  batch.num_dropped = span_registry().num_lost.exchange(0, std::memory_order_relaxed);
   {
-    const std::lock_guard lock(registry().mutex);
-    std::erase_if(registry().rings, [&](const std::shared_ptr<SpanRing>& ring) {
+    const std::lock_guard lock(span_registry().mutex);
+    std::erase_if(span_registry().rings, [&](const std::shared_ptr<SpanRing>& ring) {
       // Asked first: what the owner wrote before it left is then in this drain.
       const bool owner_left = ring->owner_left();
       batch.num_dropped += ring->drain_into(batch.events);

@@ -7,50 +7,33 @@
 #include "weft/base/units.h"
 #include "weft/monitor/html.h"
 #include "weft/monitor/numbers.h"
+#include "weft/monitor/svg_plot_impl.h"
 
 namespace weft {
 namespace {
 
-constexpr double kLetterWidth = 7.6;  // of 13 px text, generous: a label must not touch the plot
+using detail::kLetterWidth, detail::pixels, detail::PlotFrame, detail::svg_opening;
+
 constexpr double kLineHeight = 16;
-
-// Where data lands on the picture.
-struct Frame {
-  double left, top, right, bottom;
-  ChartRange x, y;
-  bool log_y = false;
-
-  double to_x(double value) const { return left + (value - x.low) / x.span() * (right - left); }
-  double to_y(double value) const {
-    const double inside = std::clamp(value, y.low, y.high);
-    const double share = log_y ? std::log(inside / y.low) / std::log(y.high / y.low) : (inside - y.low) / y.span();
-    return bottom - share * (bottom - top);
-  }
-};
 
 struct Axis {
   std::vector<double> ticks;
   std::vector<std::string> labels;
 };
 
-std::string px(double value) {
-  std::string text = fixed_text(value, 1);
-  if (text.ends_with(".0")) text.resize(text.size() - 2);
-  return text;
-}
-
 std::string text_at(double x, double y, std::string_view classes, std::string_view anchor, std::string_view text) {
-  return cat("<text class=\"", classes, "\" x=\"", px(x), "\" y=\"", px(y), "\" text-anchor=\"", anchor, "\">",
+  return cat("<text class=\"", classes, "\" x=\"", pixels(x), "\" y=\"", pixels(y), "\" text-anchor=\"", anchor, "\">",
              escape_html(text), "</text>\n");
 }
 
 std::string line_between(double x1, double y1, double x2, double y2, std::string_view classes) {
-  return cat("<line class=\"", classes, "\" x1=\"", px(x1), "\" y1=\"", px(y1), "\" x2=\"", px(x2), "\" y2=\"", px(y2),
-             "\"/>\n");
+  return cat("<line class=\"", classes, "\" x1=\"", pixels(x1), "\" y1=\"", pixels(y1), "\" x2=\"", pixels(x2),
+             "\" y2=\"", pixels(y2), "\"/>\n");
 }
 
 std::string circle_at(double x, double y, double radius, std::string_view classes) {
-  return cat("<circle class=\"", classes, "\" cx=\"", px(x), "\" cy=\"", px(y), "\" r=\"", px(radius), "\"/>\n");
+  return cat("<circle class=\"", classes, "\" cx=\"", pixels(x), "\" cy=\"", pixels(y), "\" r=\"", pixels(radius),
+             "\"/>\n");
 }
 
 bool has_points(const Chart& chart) {
@@ -113,7 +96,7 @@ ChartRange log_padded(ChartRange range) {
   return {range.low / factor, range.high * factor};
 }
 
-std::string draw_axes(const Chart& chart, const Frame& frame, const Axis& x, const Axis& y) {
+std::string draw_axes(const Chart& chart, const PlotFrame& frame, const Axis& x, const Axis& y) {
   std::string out = "<g class=\"grid\" stroke=\"currentColor\" stroke-opacity=\".15\">\n";
   for (const double tick : y.ticks)
     out += line_between(frame.left, frame.to_y(tick), frame.right, frame.to_y(tick), "");
@@ -133,19 +116,19 @@ std::string draw_axes(const Chart& chart, const Frame& frame, const Axis& x, con
 }
 
 // One subpath for each run of drawable points.
-std::string path_through(const std::vector<ChartPoint>& points, const Frame& frame) {
+std::string path_through(const std::vector<ChartPoint>& points, const PlotFrame& frame) {
   std::string path;
   bool pen_down = false;
   for (const auto& point : points) {
     const bool good = is_drawable(point.y);
-    if (good) path += cat(pen_down ? "L" : "M", px(frame.to_x(point.x)), " ", px(frame.to_y(point.y)));
+    if (good) path += cat(pen_down ? "L" : "M", pixels(frame.to_x(point.x)), " ", pixels(frame.to_y(point.y)));
     pen_down = good;
   }
   return path;
 }
 
 // A run of one point has no length, so no stroke: it needs a dot.
-std::string lone_dots(const std::vector<ChartPoint>& points, const Frame& frame, std::string_view classes) {
+std::string lone_dots(const std::vector<ChartPoint>& points, const PlotFrame& frame, std::string_view classes) {
   std::string out;
   const auto good = [&](size_t i) { return i < points.size() && is_drawable(points[i].y); };
   for (size_t i = 0; i < points.size(); ++i) {
@@ -165,7 +148,7 @@ bool has_end_mark(const ChartSeries& series) {
 }
 
 // How far a value moves so that it does not lie on that of another line which ends beside it.
-double end_shift(const Chart& chart, const ChartSeries& series, const Frame& frame) {
+double end_shift(const Chart& chart, const ChartSeries& series, const PlotFrame& frame) {
   const ChartPoint& mine = *last_drawable(series.points);
   for (const ChartSeries& other : chart.series) {
     if (&other == &series || !has_end_mark(other)) continue;
@@ -178,7 +161,7 @@ double end_shift(const Chart& chart, const ChartSeries& series, const Frame& fra
   return 0;
 }
 
-std::string end_mark(const Chart& chart, const ChartSeries& series, const Frame& frame) {
+std::string end_mark(const Chart& chart, const ChartSeries& series, const PlotFrame& frame) {
   if (!has_end_mark(series)) return "";
   const ChartPoint& last = *last_drawable(series.points);
   const double x = frame.to_x(last.x), y = frame.to_y(last.y) + end_shift(chart, series, frame);
@@ -186,7 +169,7 @@ std::string end_mark(const Chart& chart, const ChartSeries& series, const Frame&
   return text_at(x + 9, y + 4.5, "value", "start", value);
 }
 
-std::string draw_series(const Chart& chart, const ChartSeries& series, const Frame& frame) {
+std::string draw_series(const Chart& chart, const ChartSeries& series, const PlotFrame& frame) {
   const auto points = thinned(series.points, static_cast<int>(frame.right - frame.left));
   const bool faint = series.look == SeriesLook::kFaint;
   std::string out = cat("<g class=\"", class_of(series.look), "\" fill=\"currentColor\" stroke=\"currentColor\"",
@@ -205,7 +188,7 @@ std::string draw_series(const Chart& chart, const ChartSeries& series, const Fra
 }
 
 // A red notch on the base line for each x whose value was not a number; one per pixel at most.
-std::string draw_gaps(const Chart& chart, const Frame& frame) {
+std::string draw_gaps(const Chart& chart, const PlotFrame& frame) {
   std::string out;
   double drawn_at = -1;
   for (const auto& series : chart.series) {
@@ -221,7 +204,7 @@ std::string draw_gaps(const Chart& chart, const Frame& frame) {
 }
 
 // Names sit on their lines at the right, where a falling curve leaves room; those too near each other move apart.
-std::string draw_references(const Chart& chart, const Frame& frame) {
+std::string draw_references(const Chart& chart, const PlotFrame& frame) {
   auto references = chart.references;
   std::erase_if(references, [&](const auto& r) { return !frame.y.contains(r.value); });
   std::ranges::sort(references, std::greater<>(), &ChartReference::value);
@@ -232,21 +215,11 @@ std::string draw_references(const Chart& chart, const Frame& frame) {
     const double text_y = std::max(y - 6, free_from + 10);
     free_from = text_y + kLineHeight - 10;
     out += line_between(frame.left, y, frame.right, y, "rule");
-    out += cat("<text class=\"label\" x=\"", px(frame.right - 4), "\" y=\"", px(text_y), "\" text-anchor=\"end\">",
-               escape_html(reference.name), "<tspan class=\"value\" dx=\"8\">", loss_text(reference.value),
-               "</tspan></text>\n");
+    out += cat("<text class=\"label\" x=\"", pixels(frame.right - 4), "\" y=\"", pixels(text_y),
+               "\" text-anchor=\"end\">", escape_html(reference.name), "<tspan class=\"value\" dx=\"8\">",
+               loss_text(reference.value), "</tspan></text>\n");
   }
   return references.empty() ? "" : out + "</g>\n";
-}
-
-std::string opening(const Chart& chart, ChartSize size, const Frame& frame) {
-  const auto both = [](ChartRange range) { return cat(range.low, " ", range.high); };
-  return cat("<svg class=\"chart\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", size.width, " ", size.height,
-             "\" role=\"img\" aria-labelledby=\"", chart.id, "-title ", chart.id,
-             "-desc\" font-size=\"13\" data-plot=\"", px(frame.left), " ", px(frame.top), " ", px(frame.right), " ",
-             px(frame.bottom), "\" data-x=\"", both(frame.x), "\" data-y=\"", both(frame.y), "\"",
-             frame.log_y ? " data-log-y=\"1\"" : "", ">\n<title id=\"", chart.id, "-title\">", escape_html(chart.title),
-             "</title>\n<desc id=\"", chart.id, "-desc\">", escape_html(chart.description), "</desc>\n");
 }
 
 }  // namespace
@@ -270,14 +243,14 @@ std::string render_svg(const Chart& chart, ChartSize size) {
   const bool log_y = uses_log(chart);
   const ChartRange x = x_range_of(chart), y = drawn_y_range(chart);
   const Axis y_axis = make_y_axis(y, size.height - 80, log_y);
-  const Frame frame{.left = widest_label(y_axis.labels) + 12,
-                    .top = 30,
-                    .right = size.width - 56.0,
-                    .bottom = size.height - 48.0,
-                    .x = x,
-                    .y = y,
-                    .log_y = log_y};
-  std::string out = opening(chart, size, frame);
+  const PlotFrame frame{.left = widest_label(y_axis.labels) + 12,
+                        .top = 30,
+                        .right = size.width - 56.0,
+                        .bottom = size.height - 48.0,
+                        .x = x,
+                        .y = y,
+                        .log_y = log_y};
+  std::string out = svg_opening({"chart", chart.id, chart.title, chart.description}, size, frame);
   if (!has_points(chart)) {
     return out + text_at(size.width / 2.0, size.height / 2.0, "empty", "middle", "no finite value was recorded") +
            "</svg>\n";

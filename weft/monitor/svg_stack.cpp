@@ -6,28 +6,12 @@
 #include "weft/base/quantile.h"
 #include "weft/base/text.h"
 #include "weft/monitor/html.h"
-#include "weft/monitor/numbers.h"
+#include "weft/monitor/svg_plot_impl.h"
 
 namespace weft {
 namespace {
 
-constexpr double kLetterWidth = 7.6;
-
-struct Frame {
-  double left, top, right, bottom;
-  ChartRange x, y;
-
-  double to_x(double value) const { return left + (value - x.low) / x.span() * (right - left); }
-  double to_y(double value) const {
-    return bottom - (std::clamp(value, y.low, y.high) - y.low) / y.span() * (bottom - top);
-  }
-};
-
-std::string px(double value) {
-  std::string text = fixed_text(value, 1);
-  if (text.ends_with(".0")) text.resize(text.size() - 2);
-  return text;
-}
+using detail::kLetterWidth, detail::pixels, detail::PlotFrame, detail::svg_opening;
 
 // Room for the means, and for slow steps unless a few of them would press everything flat.
 ChartRange y_range_of(const StackChart& chart) {
@@ -55,36 +39,36 @@ double height_below(const StackColumn& column, size_t layer) {
 }
 
 // Each column is a step of the outline: there is nothing between two steps that a slope could mean.
-std::string layer_path(const StackChart& chart, const Frame& frame, size_t layer) {
+std::string layer_path(const StackChart& chart, const PlotFrame& frame, size_t layer) {
   std::string above, below;
   for (size_t i = 0; i < chart.columns.size(); ++i) {
     const StackColumn& column = chart.columns[i];
-    const std::string from = px(frame.to_x(column.x)), to = px(frame.to_x(end_of(chart, i)));
-    const std::string high = px(frame.to_y(height_below(column, layer + 1)));
-    const std::string low = px(frame.to_y(height_below(column, layer)));
+    const std::string from = pixels(frame.to_x(column.x)), to = pixels(frame.to_x(end_of(chart, i)));
+    const std::string high = pixels(frame.to_y(height_below(column, layer + 1)));
+    const std::string low = pixels(frame.to_y(height_below(column, layer)));
     above += cat(i == 0 ? "M" : "L", from, " ", high, "H", to);
     below = cat("L", to, " ", low, "H", from, below);
   }
   return above + below + "Z";
 }
 
-std::string largest_path(const StackChart& chart, const Frame& frame) {
+std::string largest_path(const StackChart& chart, const PlotFrame& frame) {
   std::string out;
   for (size_t i = 0; i < chart.columns.size(); ++i)
-    out += cat(i == 0 ? "M" : "L", px(frame.to_x(chart.columns[i].x)), " ",
-               px(frame.to_y(chart.columns[i].largest_total)), "H", px(frame.to_x(end_of(chart, i))));
+    out += cat(i == 0 ? "M" : "L", pixels(frame.to_x(chart.columns[i].x)), " ",
+               pixels(frame.to_y(chart.columns[i].largest_total)), "H", pixels(frame.to_x(end_of(chart, i))));
   return out;
 }
 
-std::string axes(const StackChart& chart, const Frame& frame, const std::vector<double>& y_ticks) {
+std::string axes(const StackChart& chart, const PlotFrame& frame, const std::vector<double>& y_ticks) {
   std::string out = "<g class=\"grid\" stroke=\"currentColor\" stroke-opacity=\".15\">\n";
   const auto text = [](double x, double y, std::string_view anchor, std::string_view words) {
-    return cat("<text x=\"", px(x), "\" y=\"", px(y), "\" text-anchor=\"", anchor, "\">", escape_html(words),
+    return cat("<text x=\"", pixels(x), "\" y=\"", pixels(y), "\" text-anchor=\"", anchor, "\">", escape_html(words),
                "</text>\n");
   };
   for (const double tick : y_ticks)
-    out += cat("<line x1=\"", px(frame.left), "\" x2=\"", px(frame.right), "\" y1=\"", px(frame.to_y(tick)), "\" y2=\"",
-               px(frame.to_y(tick)), "\"/>\n");
+    out += cat("<line x1=\"", pixels(frame.left), "\" x2=\"", pixels(frame.right), "\" y1=\"", pixels(frame.to_y(tick)),
+               "\" y2=\"", pixels(frame.to_y(tick)), "\"/>\n");
   out += "</g>\n<g class=\"axis\" fill=\"currentColor\">\n";
   const auto y_labels = tick_labels(y_ticks);
   for (size_t i = 0; i < y_ticks.size(); ++i)
@@ -99,15 +83,6 @@ std::string axes(const StackChart& chart, const Frame& frame, const std::vector<
   return out + text((frame.left + frame.right) / 2, frame.bottom + 42, "middle", chart.x_label) + "</g>\n";
 }
 
-std::string opening(const StackChart& chart, ChartSize size, const Frame& frame) {
-  return cat("<svg class=\"chart stack\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", size.width, " ",
-             size.height, "\" role=\"img\" aria-labelledby=\"", chart.id, "-title ", chart.id,
-             "-desc\" font-size=\"13\" data-plot=\"", px(frame.left), " ", px(frame.top), " ", px(frame.right), " ",
-             px(frame.bottom), "\" data-x=\"", frame.x.low, " ", frame.x.high, "\" data-y=\"0 ", frame.y.high,
-             "\">\n<title id=\"", chart.id, "-title\">", escape_html(chart.title), "</title>\n<desc id=\"", chart.id,
-             "-desc\">", escape_html(chart.description), "</desc>\n");
-}
-
 }  // namespace
 
 std::string render_stack_svg(const StackChart& chart, ChartSize size) {
@@ -116,13 +91,14 @@ std::string render_stack_svg(const StackChart& chart, ChartSize size) {
   const auto y_ticks = nice_ticks(y, std::max(2, (size.height - 80) / 42));
   size_t letters = 1;
   for (const auto& label : tick_labels(y_ticks)) letters = std::max(letters, label.size());
-  const Frame frame{.left = static_cast<double>(letters) * kLetterWidth + 12,
-                    .top = 30,
-                    .right = size.width - 16.0,
-                    .bottom = size.height - 48.0,
-                    .x = {chart.columns.front().x, end_of(chart, chart.columns.size() - 1)},
-                    .y = y};
-  std::string out = opening(chart, size, frame) + axes(chart, frame, y_ticks);
+  const PlotFrame frame{.left = static_cast<double>(letters) * kLetterWidth + 12,
+                        .top = 30,
+                        .right = size.width - 16.0,
+                        .bottom = size.height - 48.0,
+                        .x = {chart.columns.front().x, end_of(chart, chart.columns.size() - 1)},
+                        .y = y};
+  std::string out =
+      svg_opening({"chart stack", chart.id, chart.title, chart.description}, size, frame) + axes(chart, frame, y_ticks);
   for (size_t layer = 0; layer < chart.num_layers; ++layer)
     out += cat("<path class=\"part-", layer, "\" d=\"", layer_path(chart, frame, layer), "\"/>\n");
   return out + cat("<path class=\"largest\" fill=\"none\" stroke=\"currentColor\" d=\"", largest_path(chart, frame),

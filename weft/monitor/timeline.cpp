@@ -24,7 +24,7 @@ Json json_of(const SpanEvent& span, const std::vector<std::string>& tracks) {
 }
 
 // The rows of all ranks, in the order they first come, and the spans that lie on them.
-class Joined {
+class JoinedTimeline {
  public:
   void add(int64_t rank, const Json& rank_text, int64_t offset_ns) {
     for (const Json& step : rank_text.at("steps")) {
@@ -95,7 +95,7 @@ std::string LateSteps::text() const {
 }
 
 std::string timeline_json(const std::vector<std::string>& texts, const std::vector<int64_t>& offsets_ns) {
-  Joined joined;
+  JoinedTimeline joined;
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     try {
       joined.add(static_cast<int64_t>(rank), Json::parse(texts[rank]), rank < offsets_ns.size() ? offsets_ns[rank] : 0);

@@ -16,19 +16,19 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-constexpr size_t kPieceBytes = 1 << 18;
+constexpr size_t kBufferBytes = 1 << 18;
 constexpr double kLongestUs = 1e15;  // thirty years: beyond it the sums below could overflow
 
-[[noreturn]] void refuse(std::string title, std::string what, std::string where, std::string fix) {
+[[noreturn]] void refuse_traces(std::string title, std::string what, std::string where, std::string fix) {
   throw Error(ErrorKind::kInput,
               {.title = std::move(title), .what = std::move(what), .where = std::move(where), .fix = std::move(fix)});
 }
 
-[[noreturn]] void refuse_line(const std::string& path, const FileLine& line, std::string what) {
-  refuse("this is not a trace that weft wrote", std::move(what), cat(path, ":", line.number),
-         "give the files trace.rank_N.json of one run");
+[[noreturn]] void refuse_trace_line(const std::string& path, const FileLine& line, std::string what) {
+  refuse_traces("this is not a trace that weft wrote", std::move(what), cat(path, ":", line.number),
+                "give the files trace.rank_N.json of one run");
 }
 
 // The events of one file.
@@ -37,11 +37,11 @@ class TraceReader {
   TraceReader(Env& env, const std::string& path) : path_(path), lines_(env, path) {
     const auto opening = lines_.next();
     if (!opening || opening->text != "[")
-      refuse_line(path, opening.value_or(FileLine{.number = 1}), "no [ at its start");
+      refuse_trace_line(path, opening.value_or(FileLine{.number = 1}), "no [ at its start");
   }
 
   // Nothing at the end, and at what a crash left of the last line.
-  std::optional<Json> next() {
+  std::optional<OrderedJson> next() {
     auto line = lines_.next();
     if (!line || (line->is_whole && line->text == "]")) {
       was_closed_ = line.has_value();
@@ -49,14 +49,15 @@ class TraceReader {
     }
     line_ = std::move(*line);
     const size_t skip = line_.text.starts_with(',') ? 1 : 0;
-    Json event = Json::parse(line_.text.begin() + static_cast<std::ptrdiff_t>(skip), line_.text.end(), nullptr, false);
+    OrderedJson event =
+        OrderedJson::parse(line_.text.begin() + static_cast<std::ptrdiff_t>(skip), line_.text.end(), nullptr, false);
     if (event.is_object()) return event;
     if (!line_.is_whole) return std::nullopt;
-    refuse_line(path_, line_, "the line holds no event");
+    refuse_trace_line(path_, line_, "the line holds no event");
   }
 
   bool was_closed() const { return was_closed_; }
-  [[noreturn]] void refuse_last(std::string what) const { refuse_line(path_, line_, std::move(what)); }
+  [[noreturn]] void refuse_last(std::string what) const { refuse_trace_line(path_, line_, std::move(what)); }
 
  private:
   const std::string path_;
@@ -72,16 +73,18 @@ struct Header {
 
 Header read_header(TraceReader& reader) {
   const auto event = reader.next();
-  const Json args = event && event->value("name", Json()) == "weft_trace" ? event->value("args", Json()) : Json();
-  const Json rank = args.is_object() ? args.value("rank", Json()) : Json();
-  const Json origin = args.is_object() ? args.value("origin_ns", Json()) : Json();
-  const Json host = args.is_object() ? args.value("host", Json()) : Json();
+  const OrderedJson args = event && event->value("name", OrderedJson()) == "weft_trace"
+                               ? event->value("args", OrderedJson())
+                               : OrderedJson();
+  const OrderedJson rank = args.is_object() ? args.value("rank", OrderedJson()) : OrderedJson();
+  const OrderedJson origin = args.is_object() ? args.value("origin_ns", OrderedJson()) : OrderedJson();
+  const OrderedJson host = args.is_object() ? args.value("host", OrderedJson()) : OrderedJson();
   if (!rank.is_number_integer() || !origin.is_number_integer() || !host.is_string())
     reader.refuse_last("it does not start with the rank, the host and the origin of its clock");
   const auto origin_ns = origin.get<int64_t>();
   if (std::abs(static_cast<double>(origin_ns)) > kLongestUs * 1e3) reader.refuse_last("its clock's origin cannot be");
   // Older files have hosts only.
-  const Json clock = args.value("clock", host);
+  const OrderedJson clock = args.value("clock", host);
   return {.rank = rank.get<int64_t>(),
           .origin_ns = origin_ns,
           .host = host.get<std::string>(),
@@ -94,10 +97,10 @@ constexpr double kLongestNs = kLongestUs * 1e3;
 ClockLine clock_in(TraceReader& reader) {
   ClockLine out;
   while (const auto event = reader.next()) {
-    if (event->value("name", Json()) != "weft_clock") continue;
-    const Json args = event->value("args", Json());
-    const Json at = args.is_object() ? args.value("at_ns", Json()) : Json();
-    const Json offset = args.is_object() ? args.value("offset_ns", Json()) : Json();
+    if (event->value("name", OrderedJson()) != "weft_clock") continue;
+    const OrderedJson args = event->value("args", OrderedJson());
+    const OrderedJson at = args.is_object() ? args.value("at_ns", OrderedJson()) : OrderedJson();
+    const OrderedJson offset = args.is_object() ? args.value("offset_ns", OrderedJson()) : OrderedJson();
     if (!at.is_number_integer() || !offset.is_number_integer() ||
         !(std::abs(at.get<double>()) <= kLongestNs && std::abs(offset.get<double>()) <= kLongestNs))
       reader.refuse_last("a clock that cannot be");
@@ -110,17 +113,18 @@ ClockLine clock_of(Env& env, const TraceSource& source, const Header& header, co
   ClockLine out;
   if (source.clock_offset_ns) {
     if (std::abs(static_cast<double>(*source.clock_offset_ns)) > kLongestNs)
-      refuse("a clock offset cannot be", cat(*source.clock_offset_ns, " ns"), source.path, "give the offset in ns");
+      refuse_traces("a clock offset cannot be", cat(*source.clock_offset_ns, " ns"), source.path,
+                    "give the offset in ns");
     out.add({.offset_ns = *source.clock_offset_ns});
     return out;
   }
   TraceReader reader(env, source.path);
   out = clock_in(reader);
   if (!out.empty() || header.clock == first.clock) return out;
-  refuse("the clocks of two hosts cannot be compared",
-         cat("rank ", header.rank, " ran on ", header.host, ", the first file's on ",
-             header.host == first.host ? "another " : "", first.host),
-         source.path, "give the offset between the two clocks");
+  refuse_traces("the clocks of two hosts cannot be compared",
+                cat("rank ", header.rank, " ran on ", header.host, ", the first file's on ",
+                    header.host == first.host ? "another " : "", first.host),
+                source.path, "give the offset between the two clocks");
 }
 
 // From a file's own times to the common timeline, whose zero is the earliest of all zeros.
@@ -140,7 +144,7 @@ std::vector<Header> headers_of(Env& env, std::span<const TraceSource> sources) {
     TraceReader reader(env, source.path);
     out.push_back(read_header(reader));
     if (!ranks.insert(out.back().rank).second)
-      refuse(cat("two traces of rank ", out.back().rank), "", source.path, "keep one of them");
+      refuse_traces(cat("two traces of rank ", out.back().rank), "", source.path, "keep one of them");
   }
   return out;
 }
@@ -163,7 +167,7 @@ std::vector<Shift> shifts_of(Env& env, std::span<const TraceSource> sources) {
 }
 
 // True for an event with a time, which now has the common one.
-bool shift_event(Json& event, const Shift& shift, const TraceReader& reader) {
+bool shift_event(OrderedJson& event, const Shift& shift, const TraceReader& reader) {
   const auto ts = event.find("ts");
   if (ts == event.end()) return false;
   if (!ts->is_number() || !(std::abs(ts->get<double>()) <= kLongestUs)) reader.refuse_last("a time that cannot be");
@@ -176,7 +180,7 @@ class Output {
   explicit Output(File& file) : file_(file) {}
   void add(std::string_view text) {
     buffer_ += text;
-    if (buffer_.size() >= kPieceBytes) flush();
+    if (buffer_.size() >= kBufferBytes) flush();
   }
   void flush() {
     file_.write_at(offset_, bytes_of(buffer_));
@@ -204,7 +208,7 @@ MergedTrace merge_traces(Env& env, std::span<const TraceSource> sources, const s
       while (auto event = reader.next()) {
         merged.num_events += shift_event(*event, shifts[i], reader) ? 1 : 0;
         out.add(any ? "," : "");
-        out.add(event->dump(-1, ' ', false, Json::error_handler_t::replace));
+        out.add(event->dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
         out.add("\n");
         any = true;
       }
