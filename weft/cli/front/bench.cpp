@@ -12,7 +12,7 @@
 namespace weft::cli {
 namespace {
 
-void print_help() {
+void print_bench_help() {
   std::printf(
       "Measure the parts a run is made of.\n"
       "\n"
@@ -38,7 +38,7 @@ int run_bench(const Arguments& arguments) {
   if (what == kListWords) return run_comm(arguments);
   if (what == "comm") return run_comm({arguments.begin() + 1, arguments.end()});
   if (what == "--help" || what == "-h") {
-    print_help();
+    print_bench_help();
     return 0;
   }
   throw Error(ErrorKind::kInput,

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/cli/front/flags.h"
@@ -22,17 +21,12 @@ const std::vector<std::string> kOperations = {"all_reduce", "reduce_scatter", "a
 const std::vector<std::string> kTransports = {"auto", "shm", "shm-staged", "gloo", "nccl"};
 
 // The flags as they were typed.
-struct Typed {
+struct TypedBench {
   std::optional<int64_t> num_ranks, num_iterations, threads;
   std::string bytes, rate, latency, language, operations, transports;
 };
 
-[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
-  throw Error(ErrorKind::kInput,
-              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
-}
-
-void add_shared_flags(CLI::App& app, Typed& t, BenchCommOptions& o) {
+void add_shared_flags(CLI::App& app, TypedBench& t, BenchCommOptions& o) {
   app.add_flag("--teach", o.teach, "do not measure: compute and draw how collectives work");
   add_int(app, "-n,--ranks", t.num_ranks, 1, kMaxRanks, "ranks (default: 2; with --teach 8)");
   app.add_option("--bytes", t.bytes,
@@ -45,7 +39,7 @@ void add_shared_flags(CLI::App& app, Typed& t, BenchCommOptions& o) {
   app.add_option("--svg", o.svg_path, "also draw: a file, or with --teach a folder")->type_name("PATH");
 }
 
-void add_measuring_flags(CLI::App& app, Typed& t) {
+void add_measuring_flags(CLI::App& app, TypedBench& t) {
   app.option_defaults()->group("Measuring");
   app.add_option("--op", t.operations,
                  cat("what to measure, with commas between (default: all_reduce): ", join(kOperations, ", ")))
@@ -58,7 +52,7 @@ void add_measuring_flags(CLI::App& app, Typed& t) {
   add_int(app, "--threads", t.threads, 1, 4096, "CPU threads of each rank (default: 1)");
 }
 
-void add_teaching_flags(CLI::App& app, Typed& t, BenchCommOptions& o) {
+void add_teaching_flags(CLI::App& app, TypedBench& t, BenchCommOptions& o) {
   app.option_defaults()->group("With --teach");
   app.add_flag("--measured", o.measured, "send the messages between ranks, and show the times beside the computed");
   app.add_option("--latency", t.latency, "of each message: 0, 50us (default: 0)")->type_name("DURATION");
@@ -82,7 +76,7 @@ std::vector<std::string> words_of(const char* flag, const std::string& text, con
 }
 
 // A flag of the other half would be ignored, so it is refused.
-void check_halves(const Typed& t, bool teach) {
+void check_halves(const TypedBench& t, bool teach) {
   const std::pair<bool, const char*> measuring[] = {{!t.operations.empty(), "--op"},
                                                     {!t.transports.empty(), "--transport"},
                                                     {t.num_iterations.has_value(), "--iters"},
@@ -97,7 +91,7 @@ void check_halves(const Typed& t, bool teach) {
   }
 }
 
-void take_teaching(const Typed& t, BenchCommOptions& o) {
+void take_teaching(const TypedBench& t, BenchCommOptions& o) {
   if (o.num_ranks > kMaxTaughtRanks) {
     refuse("too many ranks to draw", cat("--ranks ", o.num_ranks, " with --teach, which takes 1 to ", kMaxTaughtRanks),
            cat("--ranks ", kTaughtRanks));
@@ -115,7 +109,7 @@ void take_teaching(const Typed& t, BenchCommOptions& o) {
 
 std::optional<BenchCommOptions> parse_bench_comm_options(const std::vector<std::string>& arguments) {
   BenchCommOptions o;
-  Typed t;
+  TypedBench t;
   auto app =
       make_app("bench comm",
                "Measure collectives between ranks of this host, or with --teach compute and draw how they work:\n"

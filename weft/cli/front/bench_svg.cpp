@@ -9,11 +9,8 @@
 #include "weft/monitor/table.h"
 
 namespace weft::cli {
-namespace {
 
 std::string px(double value) { return fixed_text(value, 1); }
-
-}  // namespace
 
 std::string text_at(double x, double y, int size, const char* colour, const char* anchor, std::string_view text,
                     std::string_view more) {

@@ -12,6 +12,8 @@ inline constexpr double kSvgWidth = 900, kSvgMargin = 28;
 inline constexpr const char *kInk = "#1f2328", *kMuted = "#57606a", *kPale = "#d8dee4";
 inline constexpr const char *kFinal = "#2a9d76", *kPartial = "#4c78a8", *kArrow = "#b8651b";
 
+// A length in pixels: "12.5".
+std::string px(double value);
 std::string text_at(double x, double y, int size, const char* colour, const char* anchor, std::string_view text,
                     std::string_view more = "");
 std::string rectangle(double x, double y, double width, double height, double radius, std::string_view look);

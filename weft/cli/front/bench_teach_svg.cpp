@@ -5,7 +5,6 @@
 #include "weft/cli/front/bench_teach.h"
 #include "weft/cli/front/bench_teach_words.h"
 #include "weft/monitor/html.h"
-#include "weft/monitor/numbers.h"
 #include "weft/monitor/table.h"
 
 namespace weft::cli {
@@ -13,8 +12,6 @@ namespace {
 
 using config::Language;
 using sim::Schedule;
-
-std::string px(double value) { return fixed_text(value, 1); }
 
 std::string page(double height, const std::string& title, const std::string& about, const std::string& body) {
   return cat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", px(kSvgWidth), " ", px(height),

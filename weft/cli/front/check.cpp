@@ -64,7 +64,7 @@ void print_text(const std::vector<Outcome>& outcomes, const CheckOptions& o) {
   }
 }
 
-void print_json(const std::vector<Outcome>& outcomes, const CheckOptions& o) {
+void print_json_reports(const std::vector<Outcome>& outcomes, const CheckOptions& o) {
   std::vector<std::string> reports;
   for (const Outcome& outcome : outcomes) {
     const auto* file = std::get_if<CheckedFile>(&outcome);
@@ -103,7 +103,7 @@ int check_files(const CheckOptions& o) {
   if (o.sarif) {
     print_sarif(outcomes, o);
   } else if (o.json) {
-    print_json(outcomes, o);
+    print_json_reports(outcomes, o);
   } else {
     print_text(outcomes, o);
   }

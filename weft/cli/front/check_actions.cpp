@@ -8,6 +8,7 @@
 #include "weft/base/env.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/cli/front/print_json.h"
 #include "weft/doctor/rules/fix_report.h"
 #include "weft/doctor/rules/preset.h"
 #include "weft/doctor/rules/report.h"
@@ -19,8 +20,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
-
-void print(const Json& json) { print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"); }
 
 bool is_chinese(const CheckOptions& o) { return o.language == config::Language::kChinese; }
 
@@ -69,7 +68,7 @@ int list_rules(const CheckOptions& o) {
     if (!o.json)
       print(cat(pad_columns(info.id, 34), " ", pad_columns(config::severity_name(info.severity), 8), " ", what, "\n"));
   }
-  if (o.json) print(Json{{"schema", 1}, {"rules", std::move(rules)}});
+  if (o.json) print_json({{"schema", 1}, {"rules", std::move(rules)}});
   return 0;
 }
 

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/cli/front/flags.h"
@@ -20,14 +19,14 @@ constexpr int64_t kMaxWorld = 1 << 20;
 constexpr int64_t kMaxSteps = int64_t{1} << 40;
 
 // The flags as they were typed, before they mean anything together.
-struct Typed {
+struct TypedCheck {
   std::optional<int64_t> world, hidden_size, micro_batch, grad_accum, warmup_steps, total_steps;
   std::optional<double> lr, weight_decay, max_grad_norm;
   std::string gpu_mem, params, link, precision, version, language, fail_on = "warning", config;
   bool use_environment = true;
 };
 
-void add_model_flags(CLI::App& app, Typed& t) {
+void add_model_flags(CLI::App& app, TypedCheck& t) {
   app.option_defaults()->group("The job (what \"auto\" and the batch arithmetic need)");
   add_int(app, "--world", t.world, 1, kMaxWorld, "ranks in all; without it WORLD_SIZE");
   add_int(app, "--micro-batch", t.micro_batch, 1, kMaxSteps, "per_device_train_batch_size of the trainer");
@@ -46,7 +45,7 @@ void add_model_flags(CLI::App& app, Typed& t) {
   app.add_option("--params", t.params, "parameters of the model: 7B, 1.3B")->type_name("COUNT");
 }
 
-void add_machine_flags(CLI::App& app, Typed& t) {
+void add_machine_flags(CLI::App& app, TypedCheck& t) {
   app.option_defaults()->group("The machine");
   app.add_option("--gpu-mem", t.gpu_mem, "memory of one GPU: 24G")->type_name("BYTES");
   add_choice(app, "--link", t.link, {"nvlink", "pcie4", "pcie3", "100gbit", "25gbit", "10gbit", "1gbit"},
@@ -55,7 +54,7 @@ void add_machine_flags(CLI::App& app, Typed& t) {
                "judge this shell's variables too (NCCL_*, CUDA_*,\nTORCH_*, ...) and take WORLD_SIZE (default: on)");
 }
 
-void add_report_flags(CLI::App& app, Typed& t, CheckOptions& o) {
+void add_report_flags(CLI::App& app, TypedCheck& t, CheckOptions& o) {
   app.option_defaults()->group("The report");
   app.add_option("--as", t.version, "read the file as this DeepSpeed does: 0.18, deepspeed-0.17.2")
       ->type_name("VERSION");
@@ -66,7 +65,7 @@ void add_report_flags(CLI::App& app, Typed& t, CheckOptions& o) {
       ->capture_default_str();
 }
 
-void add_action_flags(CLI::App& app, Typed& t, CheckOptions& o) {
+void add_action_flags(CLI::App& app, TypedCheck& t, CheckOptions& o) {
   app.option_defaults()->group("Instead of a report");
   app.add_option("--fix", o.fix_path, "repair what needs no decision and write the result there")->type_name("OUT");
   app.add_option("--explain", o.explain_key, "a setting's value, origin, type, default and meaning")->type_name("KEY");
@@ -78,11 +77,6 @@ void add_action_flags(CLI::App& app, Typed& t, CheckOptions& o) {
   app.add_flag("--force", o.force, "with -o: replace the file");
   add_choice(app, "--symptom", o.symptom, {"oom", "comm-error", "diverges", "slow"}, "what to try, in order");
   app.add_option("--config", t.config, "with --symptom: the config in use")->type_name("FILE");
-}
-
-[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
-  throw Error(ErrorKind::kInput,
-              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
 }
 
 std::string_view text_of(const char* value) { return value == nullptr ? "" : value; }
@@ -132,7 +126,7 @@ FailOn fail_on_of(std::string_view word) {
   return word == "advice" ? FailOn::kAdvice : FailOn::kNever;
 }
 
-void take_facts(const Typed& t, config::Facts& facts) {
+void take_facts(const TypedCheck& t, config::Facts& facts) {
   const auto whole = [&](const char* name, const std::optional<int64_t>& value, const char* flag) {
     if (value) facts.emplace(name, config::int_fact(*value, flag));
   };
@@ -154,13 +148,13 @@ void take_facts(const Typed& t, config::Facts& facts) {
   }
 }
 
-void take_machine(const Typed& t, doctor::Machine& machine) {
+void take_machine(const TypedCheck& t, doctor::Machine& machine) {
   if (!t.gpu_mem.empty()) machine.gpu_bytes = static_cast<int64_t>(parse_bytes(t.gpu_mem).value());
   if (!t.params.empty()) machine.params = static_cast<double>(parse_count(t.params).value());
   if (!t.link.empty()) machine.link = doctor::parse_link(t.link);
 }
 
-void check_together(const CheckOptions& o, const Typed& t) {
+void check_together(const CheckOptions& o, const TypedCheck& t) {
   const std::pair<bool, const char*> actions[] = {{!o.fix_path.empty(), "--fix"},
                                                   {!o.explain_key.empty(), "--explain"},
                                                   {o.list_rules, "--list-rules"},
@@ -192,7 +186,7 @@ void check_together(const CheckOptions& o, const Typed& t) {
 
 std::optional<CheckOptions> parse_check_options(const std::vector<std::string>& arguments) {
   CheckOptions o;
-  Typed t;
+  TypedCheck t;
   auto app = make_app(
       "check",
       "Find what is wrong with a DeepSpeed config: misspelt keys, wrong types, settings that do nothing, slow or\n"

@@ -31,7 +31,7 @@ constexpr Part kParts[] = {
     {"import", "a step out of weights or a DeepSpeed checkpoint", ckpt_import},
 };
 
-void print_help() {
+void print_ckpt_help() {
   std::printf(
       "Look after checkpoints.\n"
       "\n"
@@ -107,7 +107,7 @@ ByteProgress ByteBar::progress() {
 int run_ckpt(const Arguments& arguments) {
   const std::string what = arguments.empty() ? "" : arguments.front();
   if (what == "--help" || what == "-h") {
-    print_help();
+    print_ckpt_help();
     return 0;
   }
   std::vector<std::string> names;

@@ -13,13 +13,10 @@
 #include "weft/checkpoint/store_lock.h"
 #include "weft/cli/front/ckpt.h"
 #include "weft/cli/front/flags.h"
+#include "weft/cli/front/print_json.h"
 
 namespace weft::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-void print(const Json& json) { std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str()); }
 
 // What prune_store() would remove.
 std::vector<int64_t> would_go(const std::string& store, const checkpoint::PrunePolicy& policy) {
@@ -68,7 +65,7 @@ int ckpt_prune(const Arguments& arguments) {
     gone = prune_store(Env::posix(), store, policy);
   }
   if (json) {
-    print({{"schema", 1}, {"store", store}, {"removed", gone}, {"dry_run", dry_run}});
+    print_json({{"schema", 1}, {"store", store}, {"removed", gone}, {"dry_run", dry_run}});
     return 0;
   }
   for (const int64_t step : gone)
@@ -102,11 +99,11 @@ int ckpt_export(const Arguments& arguments) {
         {.dtype = dtype_word(dtype), .max_file_bytes = parse_bytes(max_file).value(), .progress = bar.progress()});
   }
   if (json) {
-    print({{"schema", 1},
-           {"step", place.step},
-           {"files", exported.files},
-           {"tensors", exported.num_tensors},
-           {"bytes", exported.bytes}});
+    print_json({{"schema", 1},
+                {"step", place.step},
+                {"files", exported.files},
+                {"tensors", exported.num_tensors},
+                {"bytes", exported.bytes}});
     return 0;
   }
   std::printf("step %lld: %llu tensors, %s\n", static_cast<long long>(place.step),

@@ -12,6 +12,7 @@
 #include "weft/checkpoint/verify.h"
 #include "weft/cli/front/ckpt.h"
 #include "weft/cli/front/flags.h"
+#include "weft/cli/front/print_json.h"
 
 namespace weft::cli {
 namespace {
@@ -19,8 +20,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using checkpoint::StepPlace;
 using checkpoint::StepReader;
-
-void print(const Json& json) { std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str()); }
 
 // One tensor that both steps have.
 struct Compared {
@@ -110,7 +109,7 @@ int ckpt_verify(const Arguments& arguments) {
     std::printf("%s: %s\n", place.folder.c_str(), damage.empty() ? "intact" : "damaged");
     for (const Error& error : damage) std::printf("%s\n", error.what());
   }
-  if (json) print({{"schema", 1}, {"steps", list}});
+  if (json) print_json({{"schema", 1}, {"steps", list}});
   return damaged ? 1 : 0;
 }
 
@@ -144,12 +143,12 @@ int ckpt_diff(const Arguments& arguments) {
       differing.push_back(
           {{"tensor", one.name}, {"kind", one.kind}, {"elements", one.num_different}, {"first", one.first_different}});
   }
-  print({{"schema", 1},
-         {"same", same},
-         {"compared", compared.size()},
-         {"differ", differing},
-         {"only_a", only_a},
-         {"only_b", only_b}});
+  print_json({{"schema", 1},
+              {"same", same},
+              {"compared", compared.size()},
+              {"differ", differing},
+              {"only_a", only_a},
+              {"only_b", only_b}});
   return same ? 0 : 1;
 }
 

@@ -9,6 +9,7 @@
 #include "weft/checkpoint/import_step.h"
 #include "weft/cli/front/ckpt.h"
 #include "weft/cli/front/flags.h"
+#include "weft/cli/front/print_json.h"
 
 namespace weft::cli {
 namespace {
@@ -61,7 +62,7 @@ int ckpt_import(const Arguments& arguments) {
     done = import_step(Env::posix(), store, plan, bar.progress());
   }
   if (json) {
-    std::printf("%s\n", to_json(plan, done, store).dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    print_json(to_json(plan, done, store));
   } else {
     show(plan, done, store);
   }

@@ -12,6 +12,7 @@
 #include "weft/checkpoint/state_names.h"
 #include "weft/cli/front/ckpt.h"
 #include "weft/cli/front/flags.h"
+#include "weft/cli/front/print_json.h"
 #include "weft/monitor/table.h"
 
 namespace weft::cli {
@@ -51,8 +52,6 @@ Json to_json(const StepPlace& place, const Manifest& manifest) {
           {"params", num_params(manifest)},
           {"metrics", manifest.metrics}};
 }
-
-void print(const Json& json) { std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str()); }
 
 // Sections are any bytes, and for people: one line, not too long, nothing that steers a terminal.
 std::string shown(const std::string& text) {
@@ -114,7 +113,7 @@ int ckpt_ls(const Arguments& arguments) {
     }
   }
   if (json) {
-    print({{"schema", 1}, {"store", store}, {"steps", list}});
+    print_json({{"schema", 1}, {"store", store}, {"steps", list}});
   } else if (table.rows.empty()) {
     std::printf("%s: no steps\n", store.c_str());
   } else {
@@ -148,7 +147,7 @@ int ckpt_show(const Arguments& arguments) {
     tensors[name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}};
   out["tensors"] = tensors;
   out["sections"] = manifest.sections;
-  print(out);
+  print_json(out);
   return 0;
 }
 

@@ -84,6 +84,11 @@ bool parse_flags(CLI::App& app, const std::vector<std::string>& arguments) {
   return true;
 }
 
+void refuse(std::string title, std::string what, std::string fix) {
+  throw Error(ErrorKind::kInput,
+              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
+}
+
 CLI::Option* add_int(CLI::App& app, const std::string& name, int64_t& value, int64_t low, int64_t high,
                      const std::string& help) {
   return app.add_option(name, value, help)->capture_default_str()->check(whole_number(low, high))->type_name("N");

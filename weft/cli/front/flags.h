@@ -23,6 +23,9 @@ std::unique_ptr<CLI::App> make_app(const std::string& command, const std::string
 inline constexpr const char* kListWords = "--list-words";
 bool parse_flags(CLI::App& app, const std::vector<std::string>& arguments);
 
+// Throws Error(kInput): for flags that contradict each other, and for values that a flag's own check cannot judge.
+[[noreturn]] void refuse(std::string title, std::string what, std::string fix);
+
 // `--name`, an integer within [low, high].
 CLI::Option* add_int(CLI::App& app, const std::string& name, int64_t& value, int64_t low, int64_t high,
                      const std::string& help);

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/cli/front/flags.h"
 #include "weft/launcher/hosts_supervisor.h"
@@ -18,11 +17,6 @@ namespace fs = std::filesystem;
 // BatchMode: a question for a password would wait for an answer that cannot come, for the ssh is no foreground job.
 constexpr const char* kSsh =
     "ssh -T -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15 -o ServerAliveCountMax=4";
-
-[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
-  throw Error(ErrorKind::kInput,
-              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
-}
 
 void refuse_without_hosts(const TypedHosts& t) {
   const char* flag = !t.ssh.empty()           ? "--ssh"

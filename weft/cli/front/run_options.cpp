@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kMaxRestarts = 1000, kMaxThreads = 4096, kMaxPort = 65535, kMaxHosts = 1 << 16;
 
 // The flags as they were typed, before they mean anything together.
-struct Typed {
+struct TypedRun {
   int64_t num_ranks = 1, restarts = 0, num_hosts = 1;
   std::optional<int64_t> threads, master_port, host_rank;
   std::string linger = "2s", grace = "10s", bind = "none", master;
@@ -29,12 +29,7 @@ struct Typed {
   TypedHosts hosts;
 };
 
-[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
-  throw Error(ErrorKind::kInput,
-              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
-}
-
-void add_rank_flags(CLI::App& app, Typed& t) {
+void add_rank_flags(CLI::App& app, TypedRun& t) {
   app.option_defaults()->group("The ranks");
   add_int(app, "-n,--ranks", t.num_ranks, 1, launcher::kMaxLocalRanks,
           "ranks to start on this host, or on each of several");
@@ -58,7 +53,7 @@ void add_rank_flags(CLI::App& app, Typed& t) {
       ->capture_default_str();
 }
 
-void add_output_flags(CLI::App& app, Typed& t, RunOptions& o) {
+void add_output_flags(CLI::App& app, TypedRun& t, RunOptions& o) {
   app.option_defaults()->group("The output");
   app.add_option("--log-dir", o.launch.log_dir, "one file per rank and attempt there, and nothing here")
       ->type_name("DIR");
@@ -66,7 +61,7 @@ void add_output_flags(CLI::App& app, Typed& t, RunOptions& o) {
   app.add_option("--json", o.json_path, "write how each rank ended as JSON")->type_name("FILE");
 }
 
-void add_host_flags(CLI::App& app, Typed& t) {
+void add_host_flags(CLI::App& app, TypedRun& t) {
   app.option_defaults()->group("Several hosts, by hand (the same command on each, but for --node-rank)");
   add_int(app, "--nnodes", t.num_hosts, 1, kMaxHosts, "hosts in all");
   add_int(app, "--node-rank", t.host_rank, 0, kMaxHosts - 1, "which of them this one is, from 0");
@@ -95,7 +90,7 @@ void take_master(const std::string& text, launcher::LaunchSpec& spec) {
   if (has_port) spec.master_port = port;
 }
 
-void take_place(const Typed& t, launcher::LaunchSpec& spec) {
+void take_place(const TypedRun& t, launcher::LaunchSpec& spec) {
   const bool several = t.num_hosts > 1;
   if (t.hosts.wanted() && (several || t.host_rank)) {
     refuse("--hosts starts all of them from here", "--nnodes and --node-rank are for the same command on each",
@@ -135,7 +130,7 @@ void check_json_folder(const std::string& path) {
   refuse("the folder for --json does not exist", folder, cat("mkdir -p ", folder));
 }
 
-void take_launch(const Typed& t, launcher::LaunchSpec& spec) {
+void take_launch(const TypedRun& t, launcher::LaunchSpec& spec) {
   spec.num_local = static_cast<int>(t.num_ranks);
   spec.max_restarts = static_cast<int>(t.restarts);
   spec.resume = t.resume;
@@ -164,7 +159,7 @@ bool parse_before_separator(CLI::App& app, const std::vector<std::string>& flags
 
 std::optional<RunOptions> parse_run_options(const std::vector<std::string>& arguments) {
   RunOptions o;
-  Typed t;
+  TypedRun t;
   auto app =
       make_app("run",
                "Run any program as several ranks, with the environment torchrun gives them (RANK, WORLD_SIZE, "

@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "weft/base/build_info.h"
-#include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/base/units.h"
 #include "weft/cli/front/flags.h"
@@ -88,11 +87,6 @@ void add_file_flags(CLI::App& app, TrainOptions& o, std::string& export_max_file
   app.add_flag("--no-metrics", o.no_metrics,
                "measure and write nothing while it runs: no metrics, no ranks, no timeline");
   app.add_option("--json", o.json_path, "write the result as JSON; - is standard output")->type_name("FILE");
-}
-
-[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
-  throw Error(ErrorKind::kInput,
-              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
 }
 
 void check_together(const TrainOptions& o) {
