@@ -30,7 +30,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-[[noreturn]] void refuse(const std::string& text) {
+[[noreturn]] void refuse_order(const std::string& text) {
   throw Error(ErrorKind::kInput, {.title = "WEFT_KILL_AT cannot be understood",
                                   .what = cat("'", text, "'"),
                                   .where = "",
@@ -41,10 +41,10 @@ Order read_order() {
   const std::string text = variable("WEFT_KILL_AT");
   if (text.empty()) return {};
   const size_t first = text.find(':'), last = text.rfind(':');
-  if (first == last) refuse(text);
+  if (first == last) refuse_order(text);
   Order out{.point = text.substr(first + 1, last - first - 1)};
   const char* end = text.data() + text.size();
-  if (std::from_chars(text.data() + last + 1, end, out.count).ptr != end) refuse(text);
+  if (std::from_chars(text.data() + last + 1, end, out.count).ptr != end) refuse_order(text);
   const std::string rank = variable("RANK"), attempt = variable("TORCHELASTIC_RESTART_COUNT");
   const bool is_meant = text.substr(0, first) == (rank.empty() ? "0" : rank) && (attempt.empty() || attempt == "0");
   return is_meant ? out : Order{};

@@ -10,6 +10,7 @@
 
 #include "weft/base/text.h"
 #include "weft/checkpoint/dtypes.h"
+#include "weft/checkpoint/tensor_bytes_impl.h"
 
 namespace weft::checkpoint {
 namespace {
@@ -20,10 +21,6 @@ constexpr int64_t kAlignBytes = 64;
 constexpr int64_t kStagedElements = 1 << 20;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes; }
-
-std::span<const std::byte> data_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
 
 std::span<std::byte> writable(const at::Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};

@@ -57,7 +57,7 @@ class Fields {
   const std::string& where_;
 };
 
-json parse_json(std::string_view text, const std::string& where) {
+json parse_manifest_json(std::string_view text, const std::string& where) {
   if (text.size() > kMaxManifestBytes)
     refuse_manifest(cat("it has ", text.size(), " bytes, the limit is ", kMaxManifestBytes), where);
   try {
@@ -161,7 +161,7 @@ Manifest parse_manifest(std::string_view text, const std::string& where) {
   static constexpr std::array<std::string_view, 9> kKeys = {"xxh3_128", "version", "step",    "world",   "plan",
                                                             "files",    "tensors", "metrics", "sections"};
   check_seal(text, where);
-  const json value = parse_json(text, where);
+  const json value = parse_manifest_json(text, where);
   if (!value.is_object() || value.value("version", json()) != json(kManifestVersion))
     refuse_manifest(cat("it is not of version ", kManifestVersion, ", the only one this build reads"), where);
   const Fields root(value, "the manifest", kKeys, where);
@@ -183,7 +183,7 @@ Manifest parse_manifest(std::string_view text, const std::string& where) {
 
 Part parse_part(std::string_view text, const std::string& where) {
   static constexpr std::array<std::string_view, 3> kKeys = {"name", "file", "tensors"};
-  const json value = parse_json(text, where);
+  const json value = parse_manifest_json(text, where);
   const Fields root(value, "the part", kKeys, where);
   return {.tensors = parse_tensors(root.object("tensors"), where),
           .file = parse_file(root.text("name"), root["file"], where)};

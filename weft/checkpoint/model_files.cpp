@@ -14,7 +14,7 @@ using nlohmann::json;
 constexpr std::string_view kPrefix = "model-", kBetween = "-of-", kSuffix = ".safetensors";
 constexpr size_t kDigits = 5;
 
-[[noreturn]] void refuse(std::string what, const std::string& path) {
+[[noreturn]] void refuse_index(std::string what, const std::string& path) {
   throw Error(ErrorKind::kInput, {.title = "not a valid index of weight files",
                                   .what = std::move(what),
                                   .where = path,
@@ -41,7 +41,7 @@ bool takes_digits(std::string_view& text) {
 }
 
 // A name in the index's own folder.
-bool is_plain_name(const std::string& name) {
+bool is_name_beside_index(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
 }
@@ -81,14 +81,14 @@ std::map<std::string, std::string> parse_index(std::string_view text, const std:
   try {
     root = parse_strict_json(text, {.depth = 8});  // metadata is anybody's
   } catch (const JsonFault& fault) {
-    refuse(fault.what(), path);
+    refuse_index(fault.what(), path);
   }
   if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object())
-    refuse("it has no \"weight_map\"", path);
+    refuse_index("it has no \"weight_map\"", path);
   std::map<std::string, std::string> out;
   for (const auto& [name, file] : root["weight_map"].items()) {
-    if (!file.is_string() || !is_plain_name(file.get<std::string>()))
-      refuse(cat("tensor '", name, "' is not in a file beside the index"), path);
+    if (!file.is_string() || !is_name_beside_index(file.get<std::string>()))
+      refuse_index(cat("tensor '", name, "' is not in a file beside the index"), path);
     out.emplace(name, file.get<std::string>());
   }
   return out;

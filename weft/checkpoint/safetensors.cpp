@@ -12,6 +12,7 @@
 #include "weft/base/hash.h"
 #include "weft/base/text.h"
 #include "weft/checkpoint/dtypes.h"
+#include "weft/checkpoint/tensor_bytes_impl.h"
 
 namespace weft::checkpoint {
 namespace {
@@ -19,10 +20,6 @@ namespace {
 constexpr const char* kHashKey = "weft.xxh3_128";
 
 at::Tensor on_cpu(const at::Tensor& tensor) { return tensor.detach().cpu().contiguous(); }
-
-std::span<const std::byte> data_of(const at::Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
-}
 
 uint64_t bytes_of_spec(const TensorSpec& spec) {
   return static_cast<uint64_t>(c10::multiply_integers(spec.shape)) * c10::elementSize(spec.type);

@@ -13,39 +13,39 @@ namespace {
 
 using nlohmann::json;
 
-[[noreturn]] void refuse(std::string what, const std::string& path) {
+[[noreturn]] void refuse_header(std::string what, const std::string& path) {
   throw Error(ErrorKind::kInput, {.title = "not a valid safetensors file",
                                   .what = std::move(what),
                                   .where = path,
                                   .fix = "the file is damaged or was not written as safetensors; use another copy"});
 }
 
-json parse_json(std::string_view text, const std::string& path) {
+json parse_header_json(std::string_view text, const std::string& path) {
   try {
     return parse_strict_json(text, {.depth = 4});  // header > tensor > array is all the format has
   } catch (const JsonFault& fault) {
-    refuse(cat("the header cannot be read: ", fault.what()), path);
+    refuse_header(cat("the header cannot be read: ", fault.what()), path);
   }
 }
 
 uint64_t shape_bytes(const TensorEntry& entry, const std::string& path) {
   const auto width = dtype_bytes(entry.dtype);
-  if (!width) refuse(cat("tensor '", entry.name, "' has the unknown dtype '", entry.dtype, "'"), path);
+  if (!width) refuse_header(cat("tensor '", entry.name, "' has the unknown dtype '", entry.dtype, "'"), path);
   uint64_t bytes = *width;
   for (const int64_t extent : entry.shape) {
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes)) {
-      refuse(cat("the shape of tensor '", entry.name, "' overflows"), path);
+      refuse_header(cat("the shape of tensor '", entry.name, "' overflows"), path);
     }
   }
   return bytes;
 }
 
 std::vector<int64_t> parse_shape(const json& value, const std::string& name, const std::string& path) {
-  if (!value.is_array()) refuse(cat("tensor '", name, "' has no shape"), path);
+  if (!value.is_array()) refuse_header(cat("tensor '", name, "' has no shape"), path);
   std::vector<int64_t> shape;
   for (const auto& extent : value) {
     if (!extent.is_number_unsigned() || extent.get<uint64_t>() > INT64_MAX)
-      refuse(cat("the shape of tensor '", name, "' is not a list of sizes"), path);
+      refuse_header(cat("the shape of tensor '", name, "' is not a list of sizes"), path);
     shape.push_back(extent.get<int64_t>());
   }
   return shape;
@@ -54,15 +54,15 @@ std::vector<int64_t> parse_shape(const json& value, const std::string& name, con
 TensorEntry parse_entry(const std::string& name, const json& value, const std::string& path) {
   static constexpr std::string_view kKeys[] = {"data_offsets", "dtype", "shape"};
   if (!value.is_object() || value.size() != std::size(kKeys))
-    refuse(cat("tensor '", name, "' is not {dtype, shape, data_offsets}"), path);
+    refuse_header(cat("tensor '", name, "' is not {dtype, shape, data_offsets}"), path);
   for (const auto key : kKeys) {
-    if (!value.contains(std::string(key))) refuse(cat("tensor '", name, "' lacks '", key, "'"), path);
+    if (!value.contains(std::string(key))) refuse_header(cat("tensor '", name, "' lacks '", key, "'"), path);
   }
   const auto& offsets = value["data_offsets"];
   const bool pair =
       offsets.is_array() && offsets.size() == 2 && offsets[0].is_number_unsigned() && offsets[1].is_number_unsigned();
   if (!pair || !value["dtype"].is_string())
-    refuse(cat("tensor '", name, "' has a malformed dtype or data_offsets"), path);
+    refuse_header(cat("tensor '", name, "' has a malformed dtype or data_offsets"), path);
   TensorEntry entry{.name = name,
                     .dtype = value["dtype"].get<std::string>(),
                     .shape = parse_shape(value["shape"], name, path),
@@ -70,15 +70,16 @@ TensorEntry parse_entry(const std::string& name, const json& value, const std::s
                     .end = offsets[1].get<uint64_t>()};
   const uint64_t bytes = shape_bytes(entry, path);
   if (entry.end < entry.begin || entry.end - entry.begin != bytes) {
-    refuse(cat("tensor '", name, "' spans bytes ", entry.begin, "..", entry.end, ", its shape takes ", bytes), path);
+    refuse_header(cat("tensor '", name, "' spans bytes ", entry.begin, "..", entry.end, ", its shape takes ", bytes),
+                  path);
   }
   return entry;
 }
 
 void parse_metadata(const json& value, SafetensorsHeader& header, const std::string& path) {
-  if (!value.is_object()) refuse("__metadata__ is not an object", path);
+  if (!value.is_object()) refuse_header("__metadata__ is not an object", path);
   for (const auto& [key, text] : value.items()) {
-    if (!text.is_string()) refuse(cat("the metadata '", key, "' is not a string"), path);
+    if (!text.is_string()) refuse_header(cat("the metadata '", key, "' is not a string"), path);
     header.metadata[key] = text.get<std::string>();
   }
 }
@@ -87,10 +88,12 @@ void check_no_holes(const SafetensorsHeader& header, const std::string& path) {
   uint64_t at = 0;
   for (const auto& entry : header.tensors) {
     if (entry.begin != at)
-      refuse(cat("tensor '", entry.name, "' starts at byte ", entry.begin, ", the one before ends at ", at), path);
+      refuse_header(cat("tensor '", entry.name, "' starts at byte ", entry.begin, ", the one before ends at ", at),
+                    path);
     at = entry.end;
   }
-  if (at != header.data_bytes) refuse(cat("the tensors take ", at, " bytes, the file holds ", header.data_bytes), path);
+  if (at != header.data_bytes)
+    refuse_header(cat("the tensors take ", at, " bytes, the file holds ", header.data_bytes), path);
 }
 
 }  // namespace
@@ -105,18 +108,20 @@ std::optional<uint64_t> dtype_bytes(std::string_view dtype) {
 }
 
 uint64_t parse_header_length(std::string_view first_8_bytes, uint64_t file_bytes, const std::string& path) {
-  if (first_8_bytes.size() < 8) refuse(cat("the file has ", file_bytes, " bytes, a header takes at least 8"), path);
+  if (first_8_bytes.size() < 8)
+    refuse_header(cat("the file has ", file_bytes, " bytes, a header takes at least 8"), path);
   uint64_t length = 0;
   std::memcpy(&length, first_8_bytes.data(), 8);
   if (length > kMaxHeaderBytes)
-    refuse(cat("the header claims ", length, " bytes, the limit is ", kMaxHeaderBytes), path);
-  if (length > file_bytes - 8) refuse(cat("the header claims ", length, " bytes, the file has ", file_bytes), path);
+    refuse_header(cat("the header claims ", length, " bytes, the limit is ", kMaxHeaderBytes), path);
+  if (length > file_bytes - 8)
+    refuse_header(cat("the header claims ", length, " bytes, the file has ", file_bytes), path);
   return length;
 }
 
 SafetensorsHeader parse_header(std::string_view json_text, uint64_t file_bytes, const std::string& path) {
-  const json root = parse_json(json_text, path);
-  if (!root.is_object()) refuse("the header is not an object", path);
+  const json root = parse_header_json(json_text, path);
+  if (!root.is_object()) refuse_header("the header is not an object", path);
   SafetensorsHeader header;
   header.data_begin = 8 + json_text.size();
   header.data_bytes = file_bytes - header.data_begin;

@@ -25,7 +25,7 @@ bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
 }
 
-[[noreturn]] void refuse(std::string what, const std::string& path) {
+[[noreturn]] void refuse_stored(std::string what, const std::string& path) {
   throw Error(
       ErrorKind::kInput,
       {.title = "the checkpoint is damaged", .what = std::move(what), .where = path, .fix = "use another step"});
@@ -58,10 +58,11 @@ bool is_stored_file_name(std::string_view name) {
 
 void check_stored(Env& env, const std::string& path, std::optional<uint64_t> bytes) {
   const auto info = env.stat(path);
-  if (!info) refuse("the file is missing", path);
-  if (info->is_link) refuse("it is a symbolic link; a store has none, and none is followed", path);
-  if (info->kind != FileKind::kFile) refuse("it is not a plain file", path);
-  if (bytes && info->bytes != *bytes) refuse(cat("it has ", info->bytes, " bytes, the manifest says ", *bytes), path);
+  if (!info) refuse_stored("the file is missing", path);
+  if (info->is_link) refuse_stored("it is a symbolic link; a store has none, and none is followed", path);
+  if (info->kind != FileKind::kFile) refuse_stored("it is not a plain file", path);
+  if (bytes && info->bytes != *bytes)
+    refuse_stored(cat("it has ", info->bytes, " bytes, the manifest says ", *bytes), path);
 }
 
 std::unique_ptr<File> open_stored(Env& env, const std::string& path, uint64_t bytes) {

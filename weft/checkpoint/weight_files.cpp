@@ -13,7 +13,7 @@
 namespace weft::checkpoint {
 namespace {
 
-[[noreturn]] void refuse(std::string title, std::string what, const std::string& path, std::string fix) {
+[[noreturn]] void refuse_weights(std::string title, std::string what, const std::string& path, std::string fix) {
   throw Error(ErrorKind::kInput,
               {.title = std::move(title), .what = std::move(what), .where = path, .fix = std::move(fix)});
 }
@@ -25,9 +25,9 @@ std::string file_or_index(Env& env, const std::string& path) {
   for (const std::string_view name : {kModelFile, kModelIndex, kTorchModelFile, kTorchModelIndex}) {
     if (env.stat(cat(path, "/", name))) return cat(path, "/", name);
   }
-  refuse("there are no weights in this folder",
-         cat("neither ", kModelFile, " nor ", kModelIndex, " nor ", kTorchModelFile, " nor ", kTorchModelIndex), path,
-         "give a folder that a model was saved in, or a file of weights");
+  refuse_weights("there are no weights in this folder",
+                 cat("neither ", kModelFile, " nor ", kModelIndex, " nor ", kTorchModelFile, " nor ", kTorchModelIndex),
+                 path, "give a folder that a model was saved in, or a file of weights");
 }
 
 // torch.save has written zip files since 1.6, and bare pickles before; safetensors begin with a length.
@@ -52,7 +52,7 @@ void WeightFiles::add(Env& env, const std::string& path) {
 void WeightFiles::add_place(const std::string& name, Place place) {
   const std::string path = place.path;
   if (!places_.emplace(name, std::move(place)).second)
-    refuse("a tensor is in two files", cat("'", name, "'"), path, "use another copy");
+    refuse_weights("a tensor is in two files", cat("'", name, "'"), path, "use another copy");
 }
 
 void WeightFiles::add_safetensors(Env& env, const std::string& path) {
@@ -90,8 +90,8 @@ void WeightFiles::add_indexed(Env& env, const std::string& index_path) {
   for (const auto& [tensor, file] : file_of) {
     const auto found = places_.find(tensor);
     if (found == places_.end() || found->second.path != cat(folder, "/", file))
-      refuse("the index does not say what is in the files", cat("'", tensor, "' is not in ", file), index_path,
-             "use another copy");
+      refuse_weights("the index does not say what is in the files", cat("'", tensor, "' is not in ", file), index_path,
+                     "use another copy");
   }
 }
 
@@ -113,7 +113,7 @@ void WeightFiles::read(const std::string& name, uint64_t first, std::span<std::b
   if (place.torch_file != nullptr) {
     place.torch_file->read(place.torch_tensor, first, into);
   } else if (place.file->read_at(place.begin + first * width, into) != into.size()) {
-    refuse("the file has become shorter", cat("'", name, "' ends early"), place.path, "use another copy");
+    refuse_weights("the file has become shorter", cat("'", name, "' ends early"), place.path, "use another copy");
   }
   read_bytes_ += static_cast<int64_t>(into.size());
 }

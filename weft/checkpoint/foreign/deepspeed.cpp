@@ -37,9 +37,9 @@ constexpr std::string_view kOwnKeys[] = {"module",
                                          "checkpoint_parallel_dimensions",
                                          "num_experts"};
 
-class Reader {
+class DeepSpeedReader {
  public:
-  explicit Reader(const DeepSpeedFiles& files)
+  explicit DeepSpeedReader(const DeepSpeedFiles& files)
       : files_(files), model_(files.models.at(0)), root_(model_->root()), module_(root_.find("module")) {
     if (module_ == nullptr || !module_->is(Kind::kDict)) refuse_layout("it has no 'module'", model_->path());
     if (integer_in(root_.find("mp_world_size")).value_or(1) > 1)
@@ -200,6 +200,6 @@ class Reader {
 
 }  // namespace
 
-DeepSpeedCheckpoint read_deepspeed(const DeepSpeedFiles& files) { return Reader(files).read(); }
+DeepSpeedCheckpoint read_deepspeed(const DeepSpeedFiles& files) { return DeepSpeedReader(files).read(); }
 
 }  // namespace weft::checkpoint::foreign

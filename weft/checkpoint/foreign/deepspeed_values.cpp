@@ -8,7 +8,9 @@
 
 namespace weft::checkpoint::foreign {
 
+namespace {
 using Kind = Value::Kind;
+}  // namespace
 
 void refuse_layout(std::string what, const std::string& path) {
   throw Error(ErrorKind::kInput,

@@ -10,7 +10,9 @@
 
 namespace weft::checkpoint::foreign {
 
+namespace {
 using Kind = Value::Kind;
+}  // namespace
 
 const Value* Value::find(std::string_view key) const {
   if (kind == Kind::kObject) return state == nullptr ? nullptr : state->is(Kind::kDict) ? state->find(key) : nullptr;
@@ -57,7 +59,7 @@ std::string described(const Value& value) {
 
 namespace {
 
-constexpr size_t kMaxNameBytes = 500;
+constexpr size_t kMaxGlobalBytes = 500;
 
 // The opcodes, as Python has them.
 enum Op : uint8_t {
@@ -97,7 +99,7 @@ enum Op : uint8_t {
 };
 
 bool is_plain(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameBytes &&
+  return !name.empty() && name.size() <= kMaxGlobalBytes &&
          std::ranges::all_of(name, [](unsigned char c) { return c > 0x20 && c < 0x7f; });
 }
 
@@ -148,7 +150,7 @@ class PickleMachine {
 
   std::string_view line() {
     const size_t end = bytes_.find('\n', at_);
-    if (end == std::string_view::npos || end - at_ > kMaxNameBytes) fail("it names something that has no name");
+    if (end == std::string_view::npos || end - at_ > kMaxGlobalBytes) fail("it names something that has no name");
     const std::string_view out = bytes_.substr(at_, end - at_);
     at_ = end + 1;
     return out;

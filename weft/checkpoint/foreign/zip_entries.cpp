@@ -17,7 +17,7 @@ constexpr uint64_t kLocalBytes = 30, kEntryBytes = 46, kEndBytes = 22, kEnd64Byt
 constexpr uint32_t kIn64 = UINT32_MAX;  // "see the 64-bit field"
 constexpr uint16_t kIn64Short = UINT16_MAX, kExtra64 = 1;
 constexpr uint16_t kEncrypted = 1;
-constexpr uint64_t kMaxNameBytes = 1000;
+constexpr uint64_t kMaxEntryNameBytes = 1000;
 
 template <typename T>
 T number_at(std::string_view bytes, uint64_t at) {
@@ -39,9 +39,9 @@ struct Listed {
   uint64_t header = 0, bytes = 0;
 };
 
-class Reader {
+class ZipReader {
  public:
-  explicit Reader(File& file) : file_(file), file_bytes_(file.size()) {}
+  explicit ZipReader(File& file) : file_(file), file_bytes_(file.size()) {}
 
   std::vector<ZipEntry> entries() {
     const Directory directory = find_directory();
@@ -158,7 +158,7 @@ class Reader {
 
   // Nothing is ever unpacked; a name that leads out of its folder is a sign of somebody who hopes for it.
   void check_name(std::string_view name, uint64_t at) const {
-    const bool plain = !name.empty() && name.size() <= kMaxNameBytes && name.front() != '/' &&
+    const bool plain = !name.empty() && name.size() <= kMaxEntryNameBytes && name.front() != '/' &&
                        std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f || c == '\\'; });
     if (!plain) refuse_at("an entry has a name that no file of torch.save has", at);
     for (size_t begin = 0; begin <= name.size();) {
@@ -201,6 +201,6 @@ class Reader {
 
 }  // namespace
 
-std::vector<ZipEntry> read_zip(File& file) { return Reader(file).entries(); }
+std::vector<ZipEntry> read_zip(File& file) { return ZipReader(file).entries(); }
 
 }  // namespace weft::checkpoint::foreign
