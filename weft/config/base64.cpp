@@ -15,7 +15,7 @@ int digit_of(char c) {
   return -1;
 }
 
-bool is_digit(char c) { return digit_of(c) >= 0; }
+bool is_base64_digit(char c) { return digit_of(c) >= 0; }
 
 std::string_view without_padding(std::string_view text) {
   for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
@@ -26,7 +26,7 @@ std::string_view without_padding(std::string_view text) {
 
 std::optional<std::string> decode_base64(std::string_view text) {
   const std::string_view digits = without_padding(text);
-  if (text.empty() || text.size() % 4 != 0 || !std::ranges::all_of(digits, is_digit)) return std::nullopt;
+  if (text.empty() || text.size() % 4 != 0 || !std::ranges::all_of(digits, is_base64_digit)) return std::nullopt;
   std::string bytes;
   uint32_t bits = 0;
   int num_bits = 0;
@@ -44,7 +44,7 @@ bool looks_like_base64_object(std::string_view text) {
   constexpr size_t kShortest = 20;  // below that it may as well be a file's name
   const std::string_view digits = without_padding(text);
   return digits.size() >= kShortest && (digits.starts_with("ey") || digits.starts_with("ew")) &&
-         std::ranges::all_of(digits, is_digit);
+         std::ranges::all_of(digits, is_base64_digit);
 }
 
 }  // namespace weft::config

@@ -5,14 +5,16 @@
 #include <vector>
 
 #include "weft/base/text.h"
+#include "weft/config/list_of_impl.h"
 #include "weft/config/optimizer_names.h"
 
 namespace weft::config {
 namespace {
 
-constexpr std::string_view kOptimizers[] = {"Adagrad", "Adam", "AdamW", "Lamb", "Lion", "SGD"};
-constexpr std::string_view kSchedules[] = {"WarmupLR",    "WarmupDecayLR", "WarmupCosineLR", "OneCycle",
-                                           "LRRangeTest", "ConstantLR",    "LinearLR",       "CosineAnnealingLR"};
+constexpr std::string_view kOfferedOptimizers[] = {"Adagrad", "Adam", "AdamW", "Lamb", "Lion", "SGD"};
+constexpr std::string_view kOfferedSchedules[] = {"WarmupLR", "WarmupDecayLR",    "WarmupCosineLR",
+                                                  "OneCycle", "LRRangeTest",      "ConstantLR",
+                                                  "LinearLR", "CosineAnnealingLR"};
 
 // What DeepSpeed has, or had, with a reason of its own why weft has not.
 struct Absent {
@@ -43,23 +45,19 @@ constexpr Absent kAbsent[] = {
      "改用 Lamb；\"communication_data_type\": \"bf16\" 可使传输量减半"},
 };
 
-std::string list_of(std::span<const std::string_view> names) {
-  return join(std::vector<std::string>(names.begin(), names.end()), ", ");
-}
-
 bool has(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
 }  // namespace
 
-std::span<const std::string_view> offered_optimizers() { return kOptimizers; }
-std::span<const std::string_view> offered_schedules() { return kSchedules; }
+std::span<const std::string_view> offered_optimizers() { return kOfferedOptimizers; }
+std::span<const std::string_view> offered_schedules() { return kOfferedSchedules; }
 
 bool is_offered(std::string_view of, std::string_view type) {
-  if (of == "scheduler") return has(kSchedules, type);
+  if (of == "scheduler") return has(kOfferedSchedules, type);
   const auto is_it = [kind = optimizer_kind(type)](std::string_view name) { return lower(name) == kind; };
-  return type == "SGD" || (lower(type) != "sgd" && std::ranges::any_of(kOptimizers, is_it));
+  return type == "SGD" || (lower(type) != "sgd" && std::ranges::any_of(kOfferedOptimizers, is_it));
 }
 
 Absence absence_of(std::string_view of, std::string_view type) {

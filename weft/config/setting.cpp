@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "weft/base/text.h"
+#include "weft/config/list_of_impl.h"
 #include "weft/config/lower.h"
 
 namespace weft::config {
@@ -19,10 +20,6 @@ Index make_index() {
     for (const std::string_view alias : setting.aliases) index.emplace(cat(folder, alias), &setting);
   }
   return index;
-}
-
-std::string list_of(std::span<const std::string_view> values) {
-  return join(std::vector<std::string>(values.begin(), values.end()), ", ");
 }
 
 std::string_view type_words(Type type) {

@@ -172,7 +172,7 @@ Value float_value(const SourcePtr& source, Span span, std::string_view text) {
   return {.kind = Kind::kReal, .span = span, .real = text.starts_with('-') ? -*size : *size};
 }
 
-bool bool_value(std::string_view text) {
+bool is_word_for_true(std::string_view text) {
   const char first = text[0];
   return first == 'y' || first == 'Y' || first == 't' || first == 'T' || text == "on" || text == "On" || text == "ON";
 }
@@ -224,7 +224,7 @@ Value construct_scalar(YamlTag tag, const SourcePtr& source, Span span, std::str
   }
   switch (tag) {
     case YamlTag::kNull: return {.kind = Kind::kNull, .span = span};
-    case YamlTag::kBool: return {.kind = Kind::kBool, .span = span, .boolean = bool_value(text)};
+    case YamlTag::kBool: return {.kind = Kind::kBool, .span = span, .boolean = is_word_for_true(text)};
     case YamlTag::kInt: return int_value(source, span, text);
     case YamlTag::kFloat: return float_value(source, span, text);
     case YamlTag::kString: break;
