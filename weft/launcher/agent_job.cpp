@@ -94,7 +94,7 @@ LaunchSpec launch_of(const Json& value) {
           .is_agent = true};
 }
 
-std::string bytes_of(const Json& value) {
+std::string cbor_of(const Json& value) {
   const auto bytes = Json::to_cbor(value);
   return {bytes.begin(), bytes.end()};
 }
@@ -116,7 +116,7 @@ auto read(std::string_view bytes, const Take& take) {
 std::string bytes_of_job(const AgentJob& job) {
   Json variables = Json::array();
   for (const auto& [name, value] : job.env) variables.push_back({packed(name), packed(value)});
-  return bytes_of(
+  return cbor_of(
       {{"launch", packed(job.launch)}, {"attempt", job.attempt}, {"cwd", packed(job.cwd)}, {"env", variables}});
 }
 
@@ -135,7 +135,7 @@ std::string bytes_of_report(const AgentReport& report) {
            {"heard_nothing", report.heard_nothing}};
   for (const auto& end : report.ranks) out["ranks"].push_back(packed(end));
   if (report.failure) out["failure"] = packed(*report.failure);
-  return bytes_of(out);
+  return cbor_of(out);
 }
 
 AgentReport report_of_bytes(std::string_view bytes) {
@@ -148,14 +148,14 @@ AgentReport report_of_bytes(std::string_view bytes) {
   });
 }
 
-std::string bytes_of_end(const RankEnd& end) { return bytes_of(packed(end)); }
+std::string bytes_of_end(const RankEnd& end) { return cbor_of(packed(end)); }
 
 RankEnd end_of_bytes(std::string_view bytes) { return read(bytes, end_of); }
 
 std::string bytes_of_error(const Error& error) {
   const ErrorText& text = error.text();
-  return bytes_of({{"kind", static_cast<int>(error.kind())},
-                   {"texts", packed(std::vector{text.title, text.what, text.where, text.fix})}});
+  return cbor_of({{"kind", static_cast<int>(error.kind())},
+                  {"texts", packed(std::vector{text.title, text.what, text.where, text.fix})}});
 }
 
 Error error_of_bytes(std::string_view bytes) {

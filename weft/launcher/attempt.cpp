@@ -13,9 +13,6 @@ namespace {
 
 // For what SIGKILL does not end at once, and for pipes that somebody else holds: never reached in ordinary life.
 constexpr double kSweepSeconds = 5, kDrainSeconds = 2;
-// A log line waits this long for the ranks' lines before it.
-constexpr double kFlushSeconds = 1;
-
 OutputOptions output_options(const LaunchSpec& spec) {
   return {.prefix = spec.prefix,
           .colour_out = detect_terminal(STDOUT_FILENO).colour,

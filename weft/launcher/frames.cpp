@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMaxHeaderBytes = 40, kMaxNoiseBytes = 4096;
 constexpr std::string_view kKinds = "jskhoefdrb";
 
-[[noreturn]] void refuse(std::string_view header) {
+[[noreturn]] void refuse_header(std::string_view header) {
   throw Error(ErrorKind::kEnvironment, {.title = "what comes from the other host is no frame",
                                         .what = cat("'", header, "'"),
                                         .where = "",
@@ -23,12 +23,12 @@ constexpr std::string_view kKinds = "jskhoefdrb";
 Frame header_of(std::string_view header, size_t& size) {
   const char* const end = header.data() + header.size();
   Frame frame;
-  if (header.size() < 5 || header[1] != ' ' || kKinds.find(header[0]) == std::string_view::npos) refuse(header);
+  if (header.size() < 5 || header[1] != ' ' || kKinds.find(header[0]) == std::string_view::npos) refuse_header(header);
   frame.kind = static_cast<FrameKind>(header[0]);
   const auto number = std::from_chars(header.data() + 2, end, frame.number);
-  if (number.ec != std::errc() || number.ptr == end || *number.ptr != ' ') refuse(header);
+  if (number.ec != std::errc() || number.ptr == end || *number.ptr != ' ') refuse_header(header);
   const auto bytes = std::from_chars(number.ptr + 1, end, size);
-  if (bytes.ec != std::errc() || bytes.ptr != end || size > FrameReader::kMaxFrameBytes) refuse(header);
+  if (bytes.ec != std::errc() || bytes.ptr != end || size > FrameReader::kMaxFrameBytes) refuse_header(header);
   return frame;
 }
 
@@ -64,7 +64,8 @@ bool FrameReader::skip_noise() {
 size_t FrameReader::take_frame(size_t at, const std::function<void(const Frame&)>& on_frame) const {
   const std::string_view left = std::string_view(begun_).substr(at);
   const size_t line_end = left.substr(0, kMaxHeaderBytes).find('\n');
-  if (line_end == std::string_view::npos && left.size() >= kMaxHeaderBytes) refuse(left.substr(0, kMaxHeaderBytes));
+  if (line_end == std::string_view::npos && left.size() >= kMaxHeaderBytes)
+    refuse_header(left.substr(0, kMaxHeaderBytes));
   if (line_end == std::string_view::npos) return 0;
   size_t size = 0;
   Frame frame = header_of(left.substr(0, line_end), size);

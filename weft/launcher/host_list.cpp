@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kMaxFileBytes = 16 << 20;
 constexpr std::string_view kBlanks = " \t\r";
 
-[[noreturn]] void refuse(std::string title, std::string what, const std::string& where, std::string fix) {
+[[noreturn]] void refuse_hosts(std::string title, std::string what, const std::string& where, std::string fix) {
   throw Error(ErrorKind::kInput,
               {.title = std::move(title), .what = std::move(what), .where = where, .fix = std::move(fix)});
 }
@@ -42,8 +42,8 @@ int ranks_of(std::string_view text, const std::string& where) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
   const bool is_number = error == std::errc() && end == text.data() + text.size() && !text.empty();
   if (is_number && ranks >= 1 && ranks <= kMaxLocalRanks) return ranks;
-  refuse("not a number of ranks for a host", cat("'", text, "'; 1 to ", kMaxLocalRanks), where,
-         "node0:4, or in a file: node0 slots=4");
+  refuse_hosts("not a number of ranks for a host", cat("'", text, "'; 1 to ", kMaxLocalRanks), where,
+               "node0:4, or in a file: node0 slots=4");
 }
 
 // The name becomes a word of ssh's: one that begins with '-' would be an option of it.
@@ -53,8 +53,8 @@ void check_name(std::string_view name, const std::string& where) {
     return !is_word && std::string_view("._-@:[]%").find(c) == std::string_view::npos;
   });
   if (!name.empty() && name[0] != '-' && !has_odd && !name.ends_with('@')) return;
-  refuse("not the name of a host", cat("'", name, "'"), where,
-         "letters, digits, '.', '_' and '-', with user@ before it where ssh needs one");
+  refuse_hosts("not the name of a host", cat("'", name, "'"), where,
+               "letters, digits, '.', '_' and '-', with user@ before it where ssh needs one");
 }
 
 // "host", "host:4", "user@host:4", "[fe80::1]:4", "fe80::1".
@@ -66,7 +66,7 @@ Host host_of(std::string_view text, std::optional<int> slots, int default_ranks,
   const std::string_view name = has_ranks ? text.substr(0, colon) : text;
   check_name(name, where);
   if (has_ranks && slots)
-    refuse("the number of ranks is there twice", std::string(text), where, "either host:4 or host slots=4");
+    refuse_hosts("the number of ranks is there twice", std::string(text), where, "either host:4 or host slots=4");
   const int ranks = has_ranks ? ranks_of(text.substr(colon + 1), where) : slots.value_or(default_ranks);
   std::string bare(name);
   std::erase_if(bare, [](char c) { return c == '[' || c == ']'; });  // ssh takes an IPv6 address without them
@@ -79,8 +79,8 @@ Host host_of_line(std::string_view line, int default_ranks, const std::string& w
   std::optional<int> slots;
   for (const auto word : std::span(words).subspan(1)) {
     if (!word.starts_with("slots=") || slots) {
-      refuse("a line of the hostfile has a word too many", cat("'", word, "'"), where,
-             "one host a line: node0 slots=4");
+      refuse_hosts("a line of the hostfile has a word too many", cat("'", word, "'"), where,
+                   "one host a line: node0 slots=4");
     }
     slots = ranks_of(word.substr(6), where);
   }
@@ -91,8 +91,8 @@ Host host_of_line(std::string_view line, int default_ranks, const std::string& w
 void add(std::vector<Host>& hosts, std::map<std::string, std::string>& seen, Host host, const std::string& where) {
   const auto [found, is_new] = seen.emplace(host.name, where);
   if (!is_new) {
-    refuse(cat("host ", host.name, " is there twice"), where.empty() ? "" : cat("first in ", found->second), where,
-           cat("name it once, with all its ranks: ", host.name, ":", 2 * host.num_ranks));
+    refuse_hosts(cat("host ", host.name, " is there twice"), where.empty() ? "" : cat("first in ", found->second),
+                 where, cat("name it once, with all its ranks: ", host.name, ":", 2 * host.num_ranks));
   }
   hosts.push_back(std::move(host));
 }
@@ -117,7 +117,7 @@ std::vector<Host> read_hostfile(const std::string& path, int default_ranks) {
     const std::string where = cat(path, ":", number);
     if (!content.empty()) add(hosts, seen, host_of_line(content, default_ranks, where), where);
   }
-  if (hosts.empty()) refuse("the hostfile names no host", "", path, "one host a line: node0 slots=4");
+  if (hosts.empty()) refuse_hosts("the hostfile names no host", "", path, "one host a line: node0 slots=4");
   return hosts;
 }
 

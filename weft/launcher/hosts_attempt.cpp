@@ -13,7 +13,7 @@
 namespace weft::launcher {
 namespace {
 
-constexpr double kConnectSeconds = 60, kFlushSeconds = 1;
+constexpr double kConnectSeconds = 60;
 // What an agent may take beyond the grace period to sweep up, drain and report, and to end when nothing was started.
 constexpr double kReportSeconds = 15, kHurrySeconds = 10, kCloseSeconds = 5;
 // News of one failure and of its consequences elsewhere travel by different ways: a rank that a signal killed within so

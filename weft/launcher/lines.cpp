@@ -23,7 +23,7 @@ size_t colour_length(std::string_view text) {
   return end != std::string_view::npos && text[end] == 'm' ? end + 1 : 0;
 }
 
-bool is_plain(char c) { return (c >= ' ' && c <= '~') || c == '\t'; }
+bool is_printable(char c) { return (c >= ' ' && c <= '~') || c == '\t'; }
 
 void add_hex(std::string& out, std::string_view bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -74,7 +74,7 @@ void LineCutter::finish(const OnLine& on_line) {
 
 std::string safe_line(std::string_view line, bool colour) {
   // Nearly every line is: ten times faster than the walk below.
-  if (std::ranges::all_of(line, is_plain)) return std::string(line);
+  if (std::ranges::all_of(line, is_printable)) return std::string(line);
   std::string out;
   out.reserve(line.size());
   while (!line.empty()) {

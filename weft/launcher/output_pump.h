@@ -38,6 +38,9 @@ struct OutputOptions {
   bool framed = false;  // the other four mean nothing then
 };
 
+// How long flush() waits for a slow reader at the end of a run, and before a log line.
+inline constexpr double kFlushSeconds = 1;
+
 class OutputPump {
  public:
   explicit OutputPump(OutputOptions options);

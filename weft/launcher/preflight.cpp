@@ -14,20 +14,21 @@
 namespace weft::launcher {
 namespace {
 
-[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
+[[noreturn]] void refuse_launch(std::string title, std::string what, std::string fix) {
   throw Error(ErrorKind::kInput,
               {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
 }
 
 void check_ranks(const LaunchSpec& spec) {
   if (spec.num_local < 1 || spec.num_local > kMaxLocalRanks) {
-    refuse("not a number of ranks for one host", cat(spec.num_local, " is outside 1..", kMaxLocalRanks),
-           "choose another -n");
+    refuse_launch("not a number of ranks for one host", cat(spec.num_local, " is outside 1..", kMaxLocalRanks),
+                  "choose another -n");
   }
   const size_t num_cpus = allowed_cpus().size();
   if (spec.bind_cores && static_cast<size_t>(spec.num_local) > num_cpus) {
-    refuse("there are more ranks than cores to bind them to",
-           cat(spec.num_local, " ranks, ", num_cpus, " cores this process may use"), "--bind none, or fewer ranks");
+    refuse_launch("there are more ranks than cores to bind them to",
+                  cat(spec.num_local, " ranks, ", num_cpus, " cores this process may use"),
+                  "--bind none, or fewer ranks");
   }
 }
 
@@ -42,8 +43,8 @@ void make_room_for_descriptors(size_t count) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
   if (limit.rlim_max < wanted) {
-    refuse("too few open files are allowed for so many ranks or hosts",
-           cat(wanted, " are needed, the limit is ", limit.rlim_max), cat("ulimit -n ", wanted));
+    refuse_launch("too few open files are allowed for so many ranks or hosts",
+                  cat(wanted, " are needed, the limit is ", limit.rlim_max), cat("ulimit -n ", wanted));
   }
   limit.rlim_cur = wanted;
   ::setrlimit(RLIMIT_NOFILE, &limit);

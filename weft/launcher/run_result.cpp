@@ -5,14 +5,14 @@
 namespace weft::launcher {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // Neither code nor signal: its host was lost, and nobody knows.
-Json json_of(const RankEnd& end) {
-  Json code, signal;
+OrderedJson json_of(const RankEnd& end) {
+  OrderedJson code, signal;
   if (end.status && end.status->signal == 0) code = end.status->code;
   if (end.status && end.status->signal != 0) signal = end.status->signal;
-  Json out{{"rank", end.rank}, {"pid", end.pid}, {"exit", code}, {"signal", signal}, {"seconds", end.seconds}};
+  OrderedJson out{{"rank", end.rank}, {"pid", end.pid}, {"exit", code}, {"signal", signal}, {"seconds", end.seconds}};
   if (!end.host.empty()) out["host"] = end.host;
   return out;
 }
@@ -20,9 +20,9 @@ Json json_of(const RankEnd& end) {
 }  // namespace
 
 std::string to_json(const RunResult& result) {
-  Json out{{"schema", 1}, {"world", result.world}, {"attempts", Json::array()}};
+  OrderedJson out{{"schema", 1}, {"world", result.world}, {"attempts", OrderedJson::array()}};
   for (const auto& attempt : result.attempts) {
-    Json ranks = Json::array(), first;
+    OrderedJson ranks = OrderedJson::array(), first;
     for (const auto& end : attempt.ranks) ranks.push_back(json_of(end));
     if (attempt.first_failure) first = *attempt.first_failure;
     out["attempts"].push_back({{"ranks", ranks}, {"first_failure", first}});

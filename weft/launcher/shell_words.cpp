@@ -9,7 +9,7 @@
 namespace weft::launcher {
 namespace {
 
-bool is_plain(char c) {
+bool needs_no_quotes(char c) {
   const bool is_name = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
   return is_name || (c != '\0' && std::strchr("_-./:=@%+,", c) != nullptr);
 }
@@ -37,7 +37,7 @@ struct Cutter {
 }  // namespace
 
 std::string quote_for_shell(std::string_view word) {
-  if (!word.empty() && std::ranges::all_of(word, is_plain)) return std::string(word);
+  if (!word.empty() && std::ranges::all_of(word, needs_no_quotes)) return std::string(word);
   std::string out = "'";
   for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
   return out + "'";
