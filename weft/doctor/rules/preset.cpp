@@ -11,7 +11,7 @@ namespace {
 using config::Language;
 
 // Micro batches that fit GPUs of that memory, as published for stage 2 with bf16.
-int64_t micro_batch(int64_t gpu_gib) {
+int64_t micro_batch_for(int64_t gpu_gib) {
   if (gpu_gib >= 76) return 32;
   if (gpu_gib >= 38) return 16;
   if (gpu_gib >= 22) return 8;
@@ -36,7 +36,7 @@ class Writer {
         world_(world),
         machine_(machine),
         language_(language),
-        micro_(micro_batch(gpu_gib(preset, machine))) {}
+        micro_(micro_batch_for(gpu_gib(preset, machine))) {}
 
   std::string text() {
     opening();
