@@ -5,21 +5,13 @@
 #include <cerrno>
 #include <set>
 
+#include "tests/support/refusal.h"
 #include "weft/base/aio.h"
-#include "weft/base/error.h"
 
 namespace weft {
 namespace {
 
-template <typename Body>
-int code_of(Body body) {
-  try {
-    body();
-  } catch (const IoError& error) {
-    return error.code();
-  }
-  return 0;
-}
+using test::code_of;
 
 std::string content(Env& env, const std::string& path) { return read_file(env, path, 1 << 14); }
 

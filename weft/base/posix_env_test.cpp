@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tests/support/refusal.h"
 #include "tests/support/temp_dir.h"
 #include "weft/base/env.h"
 #include "weft/base/error.h"
@@ -17,17 +18,7 @@
 namespace weft {
 namespace {
 
-// The errno of the IoError that `body` throws; 0 when it throws none.
-template <typename Body>
-int code_of(Body body) {
-  try {
-    body();
-  } catch (const IoError& error) {
-    EXPECT_FALSE(error.text().where.empty());
-    return error.code();
-  }
-  return 0;
-}
+using test::code_of;
 
 std::string text_at(File& file, uint64_t offset, size_t size) {
   std::string text(size, '?');

@@ -18,11 +18,13 @@
 namespace weft {
 namespace {
 
-constexpr size_t kLimit = 1 << 20;
+constexpr size_t kMaxOutputBytes = 1 << 20;
 
 ProcessSpec shell(const std::string& script) { return {.argv = {"/bin/sh", "-c", script}}; }
 
-Captured run_shell(const std::string& script) { return run_and_capture(shell(script), Deadline::after(30), kLimit); }
+Captured run_shell(const std::string& script) {
+  return run_and_capture(shell(script), Deadline::after(30), kMaxOutputBytes);
+}
 
 // Reads to the end of the pipe.
 std::string read_all(int fd) {
@@ -78,7 +80,7 @@ TEST(Process, KillsAtTheDeadlineAndKeepsWhatCame) {
   Captured captured;
   // A busy machine may not even start the shell in the first half second; then it gets longer.
   for (double seconds = 0.5; captured.out.empty() && seconds < 40; seconds *= 4) {
-    captured = run_and_capture(shell("echo started; exec sleep 1000"), Deadline::after(seconds), kLimit);
+    captured = run_and_capture(shell("echo started; exec sleep 1000"), Deadline::after(seconds), kMaxOutputBytes);
     EXPECT_TRUE(captured.timed_out);
     EXPECT_EQ(captured.status.signal, SIGKILL);
   }
@@ -148,7 +150,7 @@ TEST(Process, PathIsSearchedInOrder) {
   std::filesystem::permissions(folder / "greet", std::filesystem::perms::owner_all);
   ProcessSpec spec{.argv = {"greet", "you all"},
                    .env = {{"PATH", "/nowhere:" + folder.path().string() + ":/usr/bin:/bin"}}};
-  EXPECT_EQ(run_and_capture(spec, Deadline::after(30), kLimit).out, "hello you all\n");
+  EXPECT_EQ(run_and_capture(spec, Deadline::after(30), kMaxOutputBytes).out, "hello you all\n");
 }
 
 TEST(Process, EnvironmentIsAddedToAndRemovedFrom) {
@@ -156,7 +158,7 @@ TEST(Process, EnvironmentIsAddedToAndRemovedFrom) {
   setenv("WEFT_TEST_KEPT", "kept", 1);
   ProcessSpec spec = shell("echo \"$WEFT_TEST_NEW,${WEFT_TEST_GONE-unset},$WEFT_TEST_KEPT\"");
   spec.env = {{"WEFT_TEST_NEW", "a=b c"}, {"WEFT_TEST_GONE", std::nullopt}};
-  EXPECT_EQ(run_and_capture(spec, Deadline::after(30), kLimit).out, "a=b c,unset,kept\n");
+  EXPECT_EQ(run_and_capture(spec, Deadline::after(30), kMaxOutputBytes).out, "a=b c,unset,kept\n");
   unsetenv("WEFT_TEST_GONE");
   unsetenv("WEFT_TEST_KEPT");
 }
@@ -165,7 +167,7 @@ TEST(Process, RunsInItsFolder) {
   const test::TempDir folder;
   ProcessSpec spec = shell("pwd -P");
   spec.cwd = folder.path();
-  const auto captured = run_and_capture(spec, Deadline::after(30), kLimit);
+  const auto captured = run_and_capture(spec, Deadline::after(30), kMaxOutputBytes);
   EXPECT_EQ(captured.out, std::filesystem::canonical(folder.path()).string() + "\n");
 }
 
@@ -177,7 +179,7 @@ TEST(Process, StreamsCanBeFiles) {
   spec.in = Stream::file(folder / "in");
   spec.out = spec.err = Stream::file(folder / "log");
   EXPECT_TRUE(Process::spawn(spec).wait()->ok());
-  EXPECT_EQ(read_file(Env::posix(), folder / "log", kLimit), "given\nto err\nto out\n");
+  EXPECT_EQ(read_file(Env::posix(), folder / "log", kMaxOutputBytes), "given\nto err\nto out\n");
 }
 
 TEST(Process, AStreamThatCannotBeOpenedIsNamed) {
@@ -198,7 +200,7 @@ TEST(Process, RunsOnItsCpusOnly) {
   while (!CPU_ISSET(last, &ours)) --last;
   ProcessSpec spec = shell("grep Cpus_allowed_list /proc/self/status");
   spec.cpus = {last};
-  const auto captured = run_and_capture(spec, Deadline::after(30), kLimit);
+  const auto captured = run_and_capture(spec, Deadline::after(30), kMaxOutputBytes);
   EXPECT_EQ(captured.out, cat("Cpus_allowed_list:\t", last, "\n"));
   spec.cpus = {5000};
   EXPECT_THROW(Process::spawn(spec), IoError);
@@ -207,7 +209,7 @@ TEST(Process, RunsOnItsCpusOnly) {
 TEST(Process, NullGivesAndTakesNothing) {
   ProcessSpec spec = shell("wc -c");
   spec.in = Stream::null();
-  EXPECT_EQ(std::atoi(run_and_capture(spec, Deadline::after(30), kLimit).out.c_str()), 0);
+  EXPECT_EQ(std::atoi(run_and_capture(spec, Deadline::after(30), kMaxOutputBytes).out.c_str()), 0);
 }
 
 TEST(Process, PipesTalkBothWays) {
@@ -294,8 +296,8 @@ TEST(Process, TheChildStartsWithPlainSignals) {
   pthread_sigmask(SIG_BLOCK, &blocked, &before);
   const auto handler = ::signal(SIGPIPE, SIG_IGN);
   // Bits of SigBlk and SigIgn; SIGPIPE is bit 12. Read by a program that installs no handlers itself.
-  const auto captured =
-      run_and_capture({.argv = {"grep", "-E", "SigBlk|SigIgn", "/proc/self/status"}}, Deadline::after(30), kLimit);
+  const auto captured = run_and_capture({.argv = {"grep", "-E", "SigBlk|SigIgn", "/proc/self/status"}},
+                                        Deadline::after(30), kMaxOutputBytes);
   ::signal(SIGPIPE, handler);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   EXPECT_NE(captured.out.find("SigBlk:\t0000000000000000"), std::string::npos) << captured.out;
@@ -308,11 +310,11 @@ TEST(Process, NoDescriptorOfOursLeaksIntoTheChild) {
   const Process other = Process::spawn({.argv = {"cat"}, .in = Stream::pipe(), .out = Stream::pipe()});
   // Descriptor 3 is the folder that ls itself reads; anything more came from us.
   const auto before =
-      run_and_capture({.argv = {"ls", "/proc/self/fd"}, .in = Stream::null()}, Deadline::after(30), kLimit);
+      run_and_capture({.argv = {"ls", "/proc/self/fd"}, .in = Stream::null()}, Deadline::after(30), kMaxOutputBytes);
   const Process more =
       Process::spawn({.argv = {"cat"}, .in = Stream::pipe(), .out = Stream::pipe(), .err = Stream::pipe()});
   const auto after =
-      run_and_capture({.argv = {"ls", "/proc/self/fd"}, .in = Stream::null()}, Deadline::after(30), kLimit);
+      run_and_capture({.argv = {"ls", "/proc/self/fd"}, .in = Stream::null()}, Deadline::after(30), kMaxOutputBytes);
   EXPECT_EQ(before.out, after.out);
 }
 
@@ -322,7 +324,7 @@ TEST(Process, StandardDescriptorsMayBeClosedInTheParent) {
   ASSERT_GE(pid, 0);
   if (pid == 0) {
     ::close(0), ::close(1), ::close(2);
-    const auto captured = run_and_capture(shell("echo out; echo err >&2"), Deadline::after(30), kLimit);
+    const auto captured = run_and_capture(shell("echo out; echo err >&2"), Deadline::after(30), kMaxOutputBytes);
     ::_exit(captured.out == "out\n" && captured.err == "err\n" ? 0 : 1);
   }
   int status = 0;

@@ -13,7 +13,7 @@ namespace {
 
 const std::string kOld(1500, 'o');
 const std::string kNew = std::string(5000, 'n') + "end";
-constexpr uint64_t kLimit = 1 << 14;
+constexpr uint64_t kMaxFileBytes = 1 << 14;
 
 // "run/state" holds kOld, durably.
 void prepare(CrashEnv& env) {
@@ -34,7 +34,7 @@ bool publish(CrashEnv& env) {
 }
 
 bool is_old_or_new(CrashEnv& env) {
-  const std::string now = read_file(env, "run/state", kLimit);
+  const std::string now = read_file(env, "run/state", kMaxFileBytes);
   return now == kOld || now == kNew;
 }
 
@@ -51,7 +51,7 @@ TEST(Publish, SurvivesACrashOnceItReturned) {
   prepare(env);
   ASSERT_TRUE(publish(env));
   env.crash();
-  EXPECT_EQ(read_file(env, "run/state", kLimit), kNew);
+  EXPECT_EQ(read_file(env, "run/state", kMaxFileBytes), kNew);
   EXPECT_EQ(env.list("run"), (std::vector<std::string>{"state"}));
 }
 
@@ -59,14 +59,14 @@ TEST(Publish, MakesAFileThatWasNotThere) {
   CrashEnv env;
   publish_file(env, "fresh", bytes_of(kNew));
   env.crash();
-  EXPECT_EQ(read_file(env, "fresh", kLimit), kNew);
+  EXPECT_EQ(read_file(env, "fresh", kMaxFileBytes), kNew);
 }
 
 TEST(Publish, OverwritesTheRubbishOfAnEarlierCrash) {
   CrashEnv env;
   write_file(env, "state.tmp", bytes_of(std::string(100'000, 'x')));
   publish_file(env, "state", bytes_of("short"));
-  EXPECT_EQ(read_file(env, "state", kLimit), "short");
+  EXPECT_EQ(read_file(env, "state", kMaxFileBytes), "short");
   EXPECT_FALSE(env.stat("state.tmp").has_value());
 }
 
@@ -95,7 +95,7 @@ TEST(Publish, AShortWriteLeavesTheOld) {
     env.short_write(1, bytes);
     EXPECT_FALSE(publish(env));
     EXPECT_EQ(env.faults_fired(), 1);
-    EXPECT_EQ(read_file(env, "run/state", kLimit), kOld);
+    EXPECT_EQ(read_file(env, "run/state", kMaxFileBytes), kOld);
     EXPECT_FALSE(env.stat("run/state.tmp").has_value());
   }
 }
@@ -108,7 +108,7 @@ TEST(Publish, ACrashAfterAnyCallLeavesOldOrNew) {
     env.cut_power_after(n);
     EXPECT_EQ(publish(env), n >= calls) << "power cut after call " << n;
     env.crash();
-    const std::string now = read_file(env, "run/state", kLimit);
+    const std::string now = read_file(env, "run/state", kMaxFileBytes);
     EXPECT_TRUE(now == (n >= calls ? kNew : kOld)) << "power cut after call " << n;
   }
 }
@@ -124,7 +124,7 @@ TEST(Publish, ATornCrashAfterAnyCallLeavesOldOrNew) {
       publish(env);
       env.crash(seed);
       ASSERT_TRUE(is_old_or_new(env)) << "power cut after call " << n << ", seed " << seed;
-      if (n < calls && read_file(env, "run/state", kLimit) == kNew) ++saw_new_early;
+      if (n < calls && read_file(env, "run/state", kMaxFileBytes) == kNew) ++saw_new_early;
     }
   }
   // Proof that the seeds reach the interesting case: the rename survived without the folder's sync.
@@ -162,7 +162,7 @@ TEST(Publish, PiecesArePublishedTogether) {
     file.write_at(0, bytes_of("abc"));
   });
   env.crash();
-  EXPECT_EQ(read_file(env, "run/state", kLimit), "abcdef");
+  EXPECT_EQ(read_file(env, "run/state", kMaxFileBytes), "abcdef");
 }
 
 TEST(Publish, AFillThatThrowsChangesNothing) {
@@ -173,7 +173,7 @@ TEST(Publish, AFillThatThrowsChangesNothing) {
     throw std::runtime_error("the writer gave up");
   };
   EXPECT_THROW(publish_file(env, "run/state", fill), std::runtime_error);
-  EXPECT_EQ(read_file(env, "run/state", kLimit), kOld);
+  EXPECT_EQ(read_file(env, "run/state", kMaxFileBytes), kOld);
   EXPECT_EQ(env.list("run"), (std::vector<std::string>{"state"}));
 }
 
