@@ -17,7 +17,7 @@ std::string eight_bytes(uint64_t length) {
 }
 
 // What the parser says to this JSON before `data_bytes` bytes of data; "" when it accepts.
-std::string complaint(const std::string& json, uint64_t data_bytes) {
+std::string header_complaint(const std::string& json, uint64_t data_bytes) {
   try {
     parse_header(json, 8 + json.size() + data_bytes, "x.safetensors");
   } catch (const Error& error) {
@@ -48,7 +48,7 @@ TEST(SafetensorsHeader, ReadsBackWhatItRenders) {
   EXPECT_EQ(back.data_begin, bytes.size());
 }
 
-TEST(SafetensorsHeader, AcceptsAnEmptyFile) { EXPECT_EQ(complaint("{}", 0), ""); }
+TEST(SafetensorsHeader, AcceptsAnEmptyFile) { EXPECT_EQ(header_complaint("{}", 0), ""); }
 
 TEST(SafetensorsHeader, RefusesALengthThatCannotBe) {
   EXPECT_THROW(parse_header_length("short", 5, "x"), Error);
@@ -89,13 +89,15 @@ TEST(SafetensorsHeader, NamesEachFault) {
       {R"({"a": [[[[[[[[1]]]]]]]]})", 0, "nested deeper"},
   };
   for (const auto& c : cases) {
-    EXPECT_NE(complaint(c.json, c.data_bytes).find(c.words), std::string::npos)
-        << c.json << "\nsaid: " << complaint(c.json, c.data_bytes);
+    EXPECT_NE(header_complaint(c.json, c.data_bytes).find(c.words), std::string::npos)
+        << c.json << "\nsaid: " << header_complaint(c.json, c.data_bytes);
   }
 }
 
 // Depth must be refused while parsing, not after the parser has recursed through it.
-TEST(SafetensorsHeader, SurvivesDeepNesting) { EXPECT_NE(complaint("{\"a\": " + std::string(1'000'000, '['), 0), ""); }
+TEST(SafetensorsHeader, SurvivesDeepNesting) {
+  EXPECT_NE(header_complaint("{\"a\": " + std::string(1'000'000, '['), 0), "");
+}
 
 }  // namespace
 }  // namespace weft::checkpoint
