@@ -2,27 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include "weft/base/error.h"
+#include "weft/cli/front/test_refusal_impl.h"
 
 namespace weft::cli {
 namespace {
 
-BenchCommOptions parsed(const std::vector<std::string>& arguments) {
+BenchCommOptions bench_options(const std::vector<std::string>& arguments) {
   return parse_bench_comm_options(arguments).value();
 }
 
-std::string refusal(const std::vector<std::string>& arguments) {
-  try {
-    parse_bench_comm_options(arguments);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), 2);
-    return error.what();
-  }
-  return "";
-}
-
 TEST(BenchCommOptions, TeachingDefaults) {
-  const BenchCommOptions o = parsed({"--teach"});
+  const BenchCommOptions o = bench_options({"--teach"});
   EXPECT_TRUE(o.teach);
   EXPECT_EQ(o.num_ranks, 8);
   EXPECT_EQ(o.bytes, std::vector<uint64_t>{5'000'000});
@@ -32,7 +22,7 @@ TEST(BenchCommOptions, TeachingDefaults) {
 }
 
 TEST(BenchCommOptions, MeasuringDefaults) {
-  const BenchCommOptions o = parsed({});
+  const BenchCommOptions o = bench_options({});
   EXPECT_FALSE(o.teach);
   EXPECT_EQ(o.num_ranks, 2);
   EXPECT_EQ(o.bytes, (std::vector<uint64_t>{64 << 10, 1 << 20, 25 << 20}));
@@ -44,8 +34,8 @@ TEST(BenchCommOptions, MeasuringDefaults) {
 
 TEST(BenchCommOptions, TakesWhatIsTyped) {
   const BenchCommOptions o =
-      parsed({"--op", "all_gather,reduce", "--transport", "shm,gloo", "--rate", "1gbit", "-n", "4", "--iters", "7",
-              "--threads", "2", "--bytes", "1K", "--json", "--svg", "x.svg"});
+      bench_options({"--op", "all_gather,reduce", "--transport", "shm,gloo", "--rate", "1gbit", "-n", "4", "--iters",
+                     "7", "--threads", "2", "--bytes", "1K", "--json", "--svg", "x.svg"});
   EXPECT_EQ(o.operations, (std::vector<std::string>{"all_gather", "reduce"}));
   EXPECT_EQ(o.transports, (std::vector<std::string>{"shm", "gloo"}));
   EXPECT_EQ(o.link.bytes_per_s, 125e6);
@@ -55,12 +45,12 @@ TEST(BenchCommOptions, TakesWhatIsTyped) {
   EXPECT_EQ(o.bytes, std::vector<uint64_t>{1024});
   EXPECT_TRUE(o.json);
   EXPECT_EQ(o.svg_path, "x.svg");
-  const BenchCommOptions t =
-      parsed({"--teach", "--rate", "10gbit", "--latency", "50us", "--lang", "zh", "--bytes", "0", "--ranks", "1"});
+  const BenchCommOptions t = bench_options(
+      {"--teach", "--rate", "10gbit", "--latency", "50us", "--lang", "zh", "--bytes", "0", "--ranks", "1"});
   EXPECT_EQ(t.link.bytes_per_s, 1.25e9);
   EXPECT_DOUBLE_EQ(t.link.latency_s, 50e-6);
   EXPECT_EQ(t.language, config::Language::kChinese);
-  EXPECT_EQ(parsed({"--teach", "--latency", "0"}).link.latency_s, 0);
+  EXPECT_EQ(bench_options({"--teach", "--latency", "0"}).link.latency_s, 0);
 }
 
 TEST(BenchCommOptions, RefusesWhatDoesNotFit) {
@@ -79,7 +69,7 @@ TEST(BenchCommOptions, RefusesWhatDoesNotFit) {
       {{"--transport", "tcp"}, "'tcp' is not one of auto"},
       {{"--tech"}, "did you mean --teach?"}};
   for (const auto& [arguments, words] : cases) {
-    const std::string message = refusal(arguments);
+    const std::string message = refusal(parse_bench_comm_options, arguments);
     EXPECT_NE(message.find(words), std::string::npos) << words << " in: " << message;
   }
 }

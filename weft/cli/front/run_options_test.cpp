@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "weft/base/error.h"
+#include "weft/cli/front/test_refusal_impl.h"
 
 namespace weft::cli {
 namespace {
@@ -16,21 +16,10 @@ Words with_program(Words words) {
   return words;
 }
 
-launcher::LaunchSpec parsed(const Words& words) { return parse_run_options(with_program(words)).value().launch; }
-
-// The whole message of the refusal; "" when the words are accepted.
-std::string refusal(const Words& words) {
-  try {
-    parse_run_options(words);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), 2);
-    return error.what();
-  }
-  return "";
-}
+launcher::LaunchSpec launch_spec(const Words& words) { return parse_run_options(with_program(words)).value().launch; }
 
 TEST(RunOptions, WhatStandsAfterTheSeparatorIsTheProgram) {
-  const auto spec = parsed({"-n", "4"});
+  const auto spec = launch_spec({"-n", "4"});
   EXPECT_EQ(spec.argv, (Words{"prog", "-n", "--", "x"}));
   EXPECT_EQ(spec.num_local, 4);
   EXPECT_EQ(spec.linger, std::chrono::seconds(2));
@@ -38,12 +27,12 @@ TEST(RunOptions, WhatStandsAfterTheSeparatorIsTheProgram) {
   EXPECT_TRUE(spec.prefix);
   EXPECT_FALSE(spec.bind_cores);
   EXPECT_EQ(spec.master_port, std::nullopt);
-  EXPECT_EQ(parsed({}).num_local, 1);
+  EXPECT_EQ(launch_spec({}).num_local, 1);
 }
 
 TEST(RunOptions, FlagsReachTheSpec) {
-  const auto spec = parsed({"-n2", "--restarts", "3", "--linger", "0s", "--grace", "500ms", "--threads", "5", "--bind",
-                            "cores", "--no-prefix", "--log-dir", "logs", "--master-port", "1234"});
+  const auto spec = launch_spec({"-n2", "--restarts", "3", "--linger", "0s", "--grace", "500ms", "--threads", "5",
+                                 "--bind", "cores", "--no-prefix", "--log-dir", "logs", "--master-port", "1234"});
   EXPECT_EQ(spec.max_restarts, 3);
   EXPECT_EQ(spec.linger.count(), 0);
   EXPECT_EQ(spec.grace, std::chrono::milliseconds(500));
@@ -61,7 +50,7 @@ TEST(RunOptions, AddressesOfTheFirstHost) {
       {"[fe80::1]", "fe80::1", std::nullopt}, {"[fe80::1]:65535", "fe80::1", 65535},
   };
   for (const auto& [text, host, port] : cases) {
-    const auto spec = parsed({"--nnodes", "2", "--node-rank", "1", "--master", text});
+    const auto spec = launch_spec({"--nnodes", "2", "--node-rank", "1", "--master", text});
     EXPECT_EQ(spec.master_addr, host) << text;
     EXPECT_EQ(spec.master_port, port) << text;
     EXPECT_EQ(spec.num_hosts, 2);
@@ -71,10 +60,10 @@ TEST(RunOptions, AddressesOfTheFirstHost) {
 
 TEST(RunOptions, HostsAgreeOnTheNameOfTheRun) {
   ::unsetenv("WEFT_RUN_ID");
-  EXPECT_EQ(parsed({"--nnodes", "2", "--node-rank", "1", "--master", "node0"}).run_id, "node0:29500");
-  EXPECT_NE(parsed({}).run_id, "");
+  EXPECT_EQ(launch_spec({"--nnodes", "2", "--node-rank", "1", "--master", "node0"}).run_id, "node0:29500");
+  EXPECT_NE(launch_spec({}).run_id, "");
   ::setenv("WEFT_RUN_ID", "mine", 1);
-  EXPECT_EQ(parsed({}).run_id, "mine");
+  EXPECT_EQ(launch_spec({}).run_id, "mine");
   ::unsetenv("WEFT_RUN_ID");
 }
 
@@ -147,7 +136,7 @@ TEST(RunOptions, RefusesWithTheReason) {
       {with_program({"--json", "no/such/folder/x.json"}), "the folder for --json does not exist"},
   };
   for (const auto& [words, reason] : cases) {
-    const std::string message = refusal(words);
+    const std::string message = refusal(parse_run_options, words);
     EXPECT_NE(message.find(reason), std::string::npos) << "wanted: " << reason << "\ngot: " << message;
   }
 }

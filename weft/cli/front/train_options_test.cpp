@@ -2,33 +2,22 @@
 
 #include <gtest/gtest.h>
 
-#include "weft/base/error.h"
+#include "weft/cli/front/test_refusal_impl.h"
 
 namespace weft::cli {
 namespace {
 
-TrainOptions parsed(const std::vector<std::string>& arguments) { return parse_train_options(arguments).value(); }
-
-// The whole message of the refusal; "" when the words are accepted.
-std::string refusal(const std::vector<std::string>& arguments) {
-  try {
-    parse_train_options(arguments);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.exit_code(), 2);
-    return error.what();
-  }
-  return "";
-}
+TrainOptions train_options(const std::vector<std::string>& arguments) { return parse_train_options(arguments).value(); }
 
 TEST(TrainOptions, WithoutFlagsTrainsAMinuteOnTheCorpus) {
-  const auto o = parsed({});
+  const auto o = train_options({});
   EXPECT_EQ(o.data, "corpus");
   EXPECT_EQ(o.steps, 0);
   EXPECT_EQ(o.duration, std::chrono::seconds(60));
 }
 
 TEST(TrainOptions, StepsReplaceTheDuration) {
-  const auto o = parsed({"--steps", "30", "--dim=384", "--heads", "4", "--tied", "--seed", "7"});
+  const auto o = train_options({"--steps", "30", "--dim=384", "--heads", "4", "--tied", "--seed", "7"});
   EXPECT_EQ(o.steps, 30);
   EXPECT_EQ(o.duration.count(), 0);
   EXPECT_EQ(o.dim, 384);
@@ -36,11 +25,13 @@ TEST(TrainOptions, StepsReplaceTheDuration) {
   EXPECT_EQ(o.seed, 7);
 }
 
-TEST(TrainOptions, TheLaterOfTwoCounts) { EXPECT_EQ(parsed({"--dim", "8", "--dim", "16"}).dim, 16); }
+TEST(TrainOptions, TheLaterOfTwoCounts) { EXPECT_EQ(train_options({"--dim", "8", "--dim", "16"}).dim, 16); }
 
-TEST(TrainOptions, ZeroStepsMeansNone) { EXPECT_EQ(parsed({"--steps", "0"}).duration.count(), 0); }
+TEST(TrainOptions, ZeroStepsMeansNone) { EXPECT_EQ(train_options({"--steps", "0"}).duration.count(), 0); }
 
-TEST(TrainOptions, DurationTakesUnits) { EXPECT_EQ(parsed({"--for", "1m30s"}).duration, std::chrono::seconds(90)); }
+TEST(TrainOptions, DurationTakesUnits) {
+  EXPECT_EQ(train_options({"--for", "1m30s"}).duration, std::chrono::seconds(90));
+}
 
 TEST(TrainOptions, RefusesWithTheReason) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
@@ -66,11 +57,14 @@ TEST(TrainOptions, RefusesWithTheReason) {
       {{"--lr", "-1"}, "--lr"},
   };
   for (const auto& [arguments, words] : cases) {
-    EXPECT_NE(refusal(arguments).find(words), std::string::npos) << arguments[0] << "\nsaid: " << refusal(arguments);
+    EXPECT_NE(refusal(parse_train_options, arguments).find(words), std::string::npos)
+        << arguments[0] << "\nsaid: " << refusal(parse_train_options, arguments);
   }
 }
 
-TEST(TrainOptions, RandomDataTakesASmallVocabulary) { EXPECT_EQ(refusal({"--data", "random", "--vocab", "10"}), ""); }
+TEST(TrainOptions, RandomDataTakesASmallVocabulary) {
+  EXPECT_EQ(refusal(parse_train_options, {"--data", "random", "--vocab", "10"}), "");
+}
 
 }  // namespace
 }  // namespace weft::cli
