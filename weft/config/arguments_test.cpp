@@ -6,15 +6,16 @@
 #include "weft/base/text.h"
 #include "weft/config/offered.h"
 #include "weft/config/optimizer_names.h"
-#include "weft/config/reading.h"
+#include "weft/config/test_reading_impl.h"
 
 namespace weft::config {
 namespace {
 
-Reading read(std::string_view of, std::string_view type, std::string_view params, std::optional<Version> version = {}) {
-  const std::string text =
-      cat("{\"train_batch_size\": 8, \"", of, "\": {\"type\": \"", type, "\", \"params\": {", params, "}}}");
-  return read_config(parse_document(checked_source("ds.json", text)), {}, version);
+Reading read_with(std::string_view of, std::string_view type, std::string_view params,
+                  std::optional<Version> version = {}) {
+  return read_text(
+      cat("{\"train_batch_size\": 8, \"", of, "\": {\"type\": \"", type, "\", \"params\": {", params, "}}}"), {},
+      version);
 }
 
 // "rule path" of each error.
@@ -27,10 +28,10 @@ std::string errors_of(const Reading& reading) {
 }
 
 std::string optimizer(std::string_view type, std::string_view params = "", std::optional<Version> version = {}) {
-  return errors_of(read("optimizer", type, params, version));
+  return errors_of(read_with("optimizer", type, params, version));
 }
 std::string scheduler(std::string_view type, std::string_view params = "", std::optional<Version> version = {}) {
-  return errors_of(read("scheduler", type, params, version));
+  return errors_of(read_with("scheduler", type, params, version));
 }
 
 constexpr Version kWithOneBit = {0, 18, 0};
@@ -73,20 +74,20 @@ TEST(Offered, OnlyWhatWeftHasIsSuggested) {
                      {"scheduler", "warmuplr", "\"WarmupLR\""},
                      {"scheduler", "StepLRs", ""}};
   for (const auto& [of, type, suggested] : cases) {
-    const Reading reading = read(of, type, "");
+    const Reading reading = read_with(of, type, "");
     ASSERT_FALSE(reading.problems.empty()) << type;
     const Problem& problem = reading.problems.front();
     EXPECT_EQ(problem.rule, "arguments/unknown-type") << type;
     EXPECT_EQ(problem.suggested, suggested) << type;
     EXPECT_EQ(problem.edits.empty(), suggested.empty()) << type;
   }
-  EXPECT_TRUE(read("optimizer", "MuonX", "")
+  EXPECT_TRUE(read_with("optimizer", "MuonX", "")
                   .problems.front()
                   .fix.en.starts_with("if Muon is meant, weft does not have it (it makes whole matrices orthogonal"));
 }
 
 TEST(Offered, SaysWhyAndWhatToUseInstead) {
-  const Reading reading = read("optimizer", "Muon", "\"lr\": 0.02");
+  const Reading reading = read_with("optimizer", "Muon", "\"lr\": 0.02");
   ASSERT_EQ(reading.problems.size(), 1U);
   const Problem& problem = reading.problems.front();
   EXPECT_TRUE(
@@ -155,7 +156,7 @@ TEST(ArgumentValues, OfSchedulesAreLookedAt) {
 }
 
 TEST(ArgumentValues, SayBothValues) {
-  const Reading reading = read("optimizer", "AdamW", "\"lr\": -0.001");
+  const Reading reading = read_with("optimizer", "AdamW", "\"lr\": -0.001");
   ASSERT_FALSE(reading.problems.empty());
   EXPECT_EQ(reading.problems.front().message.en, "optimizer.params.lr is -0.001, expected a number, 0 or more");
   EXPECT_EQ(reading.problems.front().message.zh, "optimizer.params.lr 是 -0.001，应为不小于 0 的数");

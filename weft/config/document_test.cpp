@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "tests/support/temp_dir.h"
+#include "weft/config/test_reading_impl.h"
 
 namespace weft::config {
 namespace {
@@ -27,17 +28,6 @@ class DocumentTest : public ::testing::Test {
 
   TempDir dir_;
 };
-
-void expect_refused(const std::function<void()>& read, const std::string& rule, const std::string& message) {
-  try {
-    read();
-    ADD_FAILURE() << message;
-  } catch (const ReadError& error) {
-    EXPECT_EQ(error.rule(), rule) << error.what();
-    EXPECT_NE(error.message().en.find(message), std::string::npos) << error.what();
-    EXPECT_FALSE(error.message().zh.empty());
-  }
-}
 
 TEST_F(DocumentTest, ReadsHjsonWhateverItsEnding) {
   for (const char* name : {"ds.json", "ds.hjson", "ds"}) {

@@ -5,13 +5,10 @@
 #include <algorithm>
 
 #include "weft/base/text.h"
+#include "weft/config/test_reading_impl.h"
 
 namespace weft::config {
 namespace {
-
-Reading read(const std::string& text, Facts facts = {}, std::optional<Version> version = {}) {
-  return read_config(parse_document(checked_source("ds.json", text)), std::move(facts), version);
-}
 
 Facts world(int64_t ranks) { return {{"world", int_fact(ranks, "--world")}}; }
 
@@ -31,7 +28,7 @@ struct Triangle {
 class BatchTriangle : public testing::TestWithParam<Triangle> {};
 
 TEST_P(BatchTriangle, ResolvesAsDeepSpeedDoes) {
-  const Reading reading = read(cat("{", GetParam().given, "}"), world(4));
+  const Reading reading = read_text(cat("{", GetParam().given, "}"), world(4));
   if (GetParam().rule.empty()) {
     EXPECT_TRUE(reading.problems.empty());
     EXPECT_EQ(reading.resolved.train_batch_size, GetParam().batch);
@@ -62,9 +59,9 @@ INSTANTIATE_TEST_SUITE_P(AllEight, BatchTriangle,
 
 TEST(Batch, InfersTheWorldOnlyWhenNobodySaysIt) {
   const std::string text = "{" + kB + "256, " + kM + "8, " + kG + "4}";
-  EXPECT_EQ(read(text).world, 8);
-  EXPECT_EQ(read(text).world_origin.kind, Origin::Kind::kDerived);
-  const Reading told = read(text, world(6));
+  EXPECT_EQ(read_text(text).world, 8);
+  EXPECT_EQ(read_text(text).world_origin.kind, Origin::Kind::kDerived);
+  const Reading told = read_text(text, world(6));
   EXPECT_EQ(told.world, 6);
   ASSERT_NE(find(told, "batch/mismatch"), nullptr);
   EXPECT_NE(find(told, "batch/mismatch")->message.en.find("from --world"), std::string::npos);
@@ -73,16 +70,17 @@ TEST(Batch, InfersTheWorldOnlyWhenNobodySaysIt) {
 // What must be null is refused whatever else it is; "auto" is no exception.
 TEST(Auto, IsAWrongValueWhereOnlyNullIsTaken) {
   for (const char* value : {"\"auto\"", "\"on\"", "0.1", "false"}) {
-    const Reading reading = read(cat("{", kM, "1, \"expert_parallel\": {\"load_balance_coeff\": ", value, "}}"));
+    const Reading reading = read_text(cat("{", kM, "1, \"expert_parallel\": {\"load_balance_coeff\": ", value, "}}"));
     ASSERT_NE(find(reading, "types/wrong"), nullptr) << value;
     EXPECT_TRUE(find(reading, "types/wrong")->deepspeed_refuses) << value;
   }
-  const Reading plain = read(cat("{", kM, "1, \"expert_parallel\": {\"load_balance_coeff\": null}}"));
+  const Reading plain = read_text(cat("{", kM, "1, \"expert_parallel\": {\"load_balance_coeff\": null}}"));
   EXPECT_EQ(find(plain, "types/wrong"), nullptr);
 }
 
 TEST(Auto, IsAValueWhereTheTableSaysSo) {
-  const Reading reading = read(R"({"train_batch_size": 1, "weft": {"bucket": "auto", "transport": "auto"}})", world(1));
+  const Reading reading =
+      read_text(R"({"train_batch_size": 1, "weft": {"bucket": "auto", "transport": "auto"}})", world(1));
   EXPECT_TRUE(reading.problems.empty());
   EXPECT_EQ(reading.resolved.weft.bucket, BucketSizes::kAuto);
   EXPECT_EQ(reading.resolved.weft.transport, Transport::kAuto);
@@ -95,13 +93,13 @@ TEST(Auto, ResolvesAsHfDoes) {
   facts.emplace("warmup_steps", int_fact(0, "--warmup-steps"));
   facts.emplace("max_steps", int_fact(900, "--total-steps"));
   facts.emplace("bf16", bool_fact(true, "--precision"));
-  const Reading reading = read(R"({
+  const Reading reading = read_text(R"({
     "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
     "gradient_clipping": "auto", "bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"},
     "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"}},
     "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto", "total_num_steps": "auto"}},
     "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto", "stage3_param_persistence_threshold": "auto"}})",
-                               facts);
+                                    facts);
   EXPECT_TRUE(reading.problems.empty()) << reading.problems.front().message.en;
   const Resolved& r = reading.resolved;
   EXPECT_EQ(r.train_micro_batch_size_per_gpu, 8);
@@ -142,8 +140,8 @@ struct Changed {
 class VersionSemantics : public testing::TestWithParam<Changed> {};
 
 TEST_P(VersionSemantics, SameFileAnotherMeaning) {
-  EXPECT_EQ(to_json(read(GetParam().text, {}, GetParam().old_version).value(GetParam().path)), GetParam().before);
-  EXPECT_EQ(to_json(read(GetParam().text).value(GetParam().path)), GetParam().now);
+  EXPECT_EQ(to_json(read_text(GetParam().text, {}, GetParam().old_version).value(GetParam().path)), GetParam().before);
+  EXPECT_EQ(to_json(read_text(GetParam().text).value(GetParam().path)), GetParam().now);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -162,37 +160,38 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(VersionSemantics, TheFileMayNameItsVersion) {
   const std::string text = "{\"train_batch_size\": 8, \"weft\": {\"semantics\": \"deepspeed-0.18\"}}";
-  EXPECT_EQ(read(text).resolved.gradient_clipping, 0.0);
-  EXPECT_EQ(read(text, {}, kNewestDeepSpeed).resolved.gradient_clipping, 1.0);
+  EXPECT_EQ(read_text(text).resolved.gradient_clipping, 0.0);
+  EXPECT_EQ(read_text(text, {}, kNewestDeepSpeed).resolved.gradient_clipping, 1.0);
 }
 
 TEST(Provenance, EveryValueKnowsWhereItCameFrom) {
-  const Reading reading = read("{\n  \"train_batch_size\": 8,\n  \"zero_optimization\": { \"stage\": 3 }\n}", world(2));
+  const Reading reading =
+      read_text("{\n  \"train_batch_size\": 8,\n  \"zero_optimization\": { \"stage\": 3 }\n}", world(2));
   const auto from = [&](std::string_view path) { return describe_origin(reading, path, Language::kEnglish); };
   EXPECT_EQ(from("zero_optimization.stage"), "ds.json:3:35");
   EXPECT_EQ(from("gradient_clipping"), "default");
   EXPECT_EQ(from("zero_optimization.overlap_comm"), "derived: on in stage 3, off in others");
   EXPECT_EQ(from("train_micro_batch_size_per_gpu"), "derived: train_batch_size / world");
-  EXPECT_EQ(describe_origin(read("{\"train_batch_size\": 8}", {}, Version{0, 18, 0}), "gradient_clipping",
+  EXPECT_EQ(describe_origin(read_text("{\"train_batch_size\": 8}", {}, Version{0, 18, 0}), "gradient_clipping",
                             Language::kEnglish),
             "default of DeepSpeed 0.18.0");
 }
 
 TEST(Keys, AliasesAndOldFormsMeanTheSame) {
-  EXPECT_EQ(read(R"({"train_batch_size": 8, "zero_optimization": {"stage": 3, "prefetch_bucket_size": 7}})")
+  EXPECT_EQ(read_text(R"({"train_batch_size": 8, "zero_optimization": {"stage": 3, "prefetch_bucket_size": 7}})")
                 .resolved.zero_optimization.stage3_prefetch_bucket_size,
             7);
-  EXPECT_EQ(read(R"({"train_batch_size": 8, "zero_optimization": {"stage": 2, "cpu_offload": true}})")
+  EXPECT_EQ(read_text(R"({"train_batch_size": 8, "zero_optimization": {"stage": 2, "cpu_offload": true}})")
                 .resolved.zero_optimization.offload_optimizer.device,
             OffloadDevice::kCpu);
-  EXPECT_TRUE(read(R"({"train_batch_size": 8, "bfloat16": {"enabled": true}})").resolved.bf16.enabled);
-  const Reading legacy = read(R"({"train_batch_size": 8, "zero_optimization": true, "allgather_size": 1000})");
+  EXPECT_TRUE(read_text(R"({"train_batch_size": 8, "bfloat16": {"enabled": true}})").resolved.bf16.enabled);
+  const Reading legacy = read_text(R"({"train_batch_size": 8, "zero_optimization": true, "allgather_size": 1000})");
   EXPECT_EQ(legacy.resolved.zero_optimization.stage, 1);
   EXPECT_EQ(legacy.value("zero_optimization.allgather_bucket_size").integer, 1000);
 }
 
 TEST(Keys, UnknownOnesPointAtTheKeyAndSayWhatWasMeant) {
-  const Reading reading = read("{\"train_batch_size\": 8,\n \"gradient_cliping\": 1.0}");
+  const Reading reading = read_text("{\"train_batch_size\": 8,\n \"gradient_cliping\": 1.0}");
   const Problem* problem = find(reading, "keys/misspelt");
   ASSERT_NE(problem, nullptr);
   EXPECT_EQ(problem->suggested, "gradient_clipping");
@@ -202,16 +201,17 @@ TEST(Keys, UnknownOnesPointAtTheKeyAndSayWhatWasMeant) {
 }
 
 TEST(Keys, MisplacedOnesAreMoved) {
-  const Reading reading = read(R"({"train_batch_size": 8, "overlap_comm": true, "zero_optimization": {"stage": 2}})");
+  const Reading reading =
+      read_text(R"({"train_batch_size": 8, "overlap_comm": true, "zero_optimization": {"stage": 2}})");
   const Problem* problem = find(reading, "keys/misplaced");
   ASSERT_NE(problem, nullptr);
   EXPECT_EQ(problem->edits[0].to, "zero_optimization.overlap_comm");
 }
 
 TEST(Usable, ThrowsEveryErrorAtOnce) {
-  EXPECT_NO_THROW(require_usable(read("{\"train_batch_size\": 8}")));
+  EXPECT_NO_THROW(require_usable(read_text("{\"train_batch_size\": 8}")));
   try {
-    require_usable(read("{\"train_batch_size\": 8, \"fp16\": true, \"zero_optimization\": {\"stage\": 9}}"));
+    require_usable(read_text("{\"train_batch_size\": 8, \"fp16\": true, \"zero_optimization\": {\"stage\": 9}}"));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kInput);
@@ -224,7 +224,7 @@ TEST(Usable, ThrowsEveryErrorAtOnce) {
 TEST(Reading, OfKeysUnderWeftDeepSpeedSaysNothing) {
   for (const char* inside : {R"("zzz": 1)", R"("dashboard": {"zzz": 1})", R"("dashboard": {"_note": "x"})",
                              R"("dashboard": {"host": 3})", R"("dashboard": {"port": 70000})", R"("dashboard": 1)"}) {
-    const Reading reading = read(cat(R"({"train_batch_size": 8, "weft": {)", inside, "}}"));
+    const Reading reading = read_text(cat(R"({"train_batch_size": 8, "weft": {)", inside, "}}"));
     ASSERT_EQ(reading.problems.size(), 1U) << inside;
     const Problem& problem = reading.problems[0];
     EXPECT_EQ(problem.severity, Severity::kError) << inside;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "weft/base/text.h"
-#include "weft/config/reading.h"
+#include "weft/config/test_reading_impl.h"
 
 namespace weft::config {
 namespace {
@@ -12,10 +12,8 @@ namespace {
 constexpr std::string_view kSecret = "SECRETTOKEN123";
 constexpr std::string_view kToken = "weft.dashboard.token";
 
-Reading read(const std::string& text) { return read_config(parse_document(checked_source("ds.json", text)), {}); }
-
 Reading with_token(std::string_view json) {
-  return read(cat(R"({"train_batch_size": 8, "weft": {"dashboard": {"host": "0.0.0.0", "token": )", json, "}}}"));
+  return read_text(cat(R"({"train_batch_size": 8, "weft": {"dashboard": {"host": "0.0.0.0", "token": )", json, "}}}"));
 }
 
 bool has_secret(std::string_view text) { return text.find(kSecret) != std::string_view::npos; }
@@ -45,7 +43,7 @@ TEST(Secret, IsReadAndNotShown) {
 }
 
 TEST(Secret, ThatThereIsNoneIsShown) {
-  EXPECT_EQ(read("{\"train_batch_size\": 8}").shown(kToken), "null");
+  EXPECT_EQ(read_text("{\"train_batch_size\": 8}").shown(kToken), "null");
   EXPECT_EQ(with_token("null").shown(kToken), "null");
   EXPECT_EQ(with_token("\"x\"").shown("weft.dashboard.host"), "\"0.0.0.0\"");
 }
@@ -54,7 +52,7 @@ TEST(Secret, IsNotQuotedByProblems) {
   for (const std::string& text :
        {cat(R"({"train_batch_size": 8, "weft": {"dashboard": {"token": [")", kSecret, R"("]}}})"),
         cat(R"({"train_batch_size": 8, "comet": {"enabled": true, "api_key": ")", kSecret, R"("}})")}) {
-    const Reading reading = read(text);
+    const Reading reading = read_text(text);
     EXPECT_TRUE(is_quiet(reading)) << text;
   }
 }
@@ -67,7 +65,7 @@ TEST(Secret, UnderAnotherNameIsNotQuoted) {
         R"({"wft": {"dashboard": {"tokn": "SECRETTOKEN123"}}})", R"({"comet": {"apikey": "SECRETTOKEN123"}})",
         R"({"comet": {"API-KEY": "SECRETTOKEN123"}})", R"({"comet": {"comet_api_key": ["SECRETTOKEN123"]}})",
         R"({"api_key": "SECRETTOKEN123"})", R"({"dashboard": {"token": "SECRETTOKEN123"}})"}) {
-    const Reading reading = read(text);
+    const Reading reading = read_text(text);
     EXPECT_TRUE(is_quiet(reading)) << text;
     EXPECT_TRUE(std::ranges::any_of(reading.problems, [](const Problem& p) { return p.current == kNotShown; })) << text;
   }
@@ -81,7 +79,7 @@ TEST(Secret, InATextThatSwallowedItIsNotShown) {
         "{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": fast, \"token\": \"SECRETTOKEN123\"\n}}}",
         "{\"optimizer\": {\"type\": Adam, \"token\": \"SECRETTOKEN123\"\n}}",
         "{\"scheduler\": {\"type\": Warm, \"token\": \"SECRETTOKEN123\"\n}}"}) {
-    const Reading reading = read(text);
+    const Reading reading = read_text(text);
     EXPECT_TRUE(is_quiet(reading)) << text;
     EXPECT_TRUE(std::ranges::none_of(describe_settings(reading), has_secret)) << text;
   }
@@ -90,12 +88,12 @@ TEST(Secret, InATextThatSwallowedItIsNotShown) {
 TEST(Secret, OtherKeysAreShown) {
   for (const char* text : {R"({"weft": {"dashboard": {"hots": "here"}}})", R"({"nothing": "here"})",
                            R"({"comet": {"experiment": "here"}})", R"({"tokenizer": "here"})"}) {
-    const Reading reading = read(text);
+    const Reading reading = read_text(text);
     ASSERT_FALSE(reading.problems.empty()) << text;
     EXPECT_TRUE(std::ranges::any_of(reading.problems, [](const Problem& p) { return p.current == "\"here\""; }))
         << text;
   }
-  EXPECT_TRUE(read(R"({"weft": {"dashboard": {"token": null, "host": "::1"}}})").secrets.empty());
+  EXPECT_TRUE(read_text(R"({"weft": {"dashboard": {"token": null, "host": "::1"}}})").secrets.empty());
 }
 
 // What the secrets of the text cover is stars.

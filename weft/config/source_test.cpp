@@ -8,31 +8,12 @@
 #include <optional>
 
 #include "tests/support/temp_dir.h"
+#include "weft/config/test_reading_impl.h"
 
 namespace weft::config {
 namespace {
 
 using test::TempDir;
-
-std::optional<ReadError> error_of(const std::function<void()>& read) {
-  try {
-    read();
-  } catch (const ReadError& error) {
-    return error;
-  }
-  return std::nullopt;
-}
-
-void expect_refused(const std::function<void()>& read, const std::string& rule, const std::string& message,
-                    const std::string& fix) {
-  const auto error = error_of(read);
-  ASSERT_TRUE(error) << rule;
-  EXPECT_EQ(error->rule(), rule);
-  EXPECT_EQ(error->exit_code(), 2);
-  EXPECT_NE(error->message().en.find(message), std::string::npos) << error->message().en;
-  EXPECT_NE(error->fix().en.find(fix), std::string::npos) << error->fix().en;
-  EXPECT_FALSE(error->message().zh.empty());
-}
 
 TEST(Source, CountsLinesAsPythonsTextModeDoes) {
   const Source source("f", "a\nb\r\nc\rd");
@@ -85,7 +66,7 @@ TEST(ReadSource, NamesTheConfigsInAFolder) {
     write_file(Env::posix(), dir / name, bytes_of("{}"));
   expect_refused([&] { read_source(Env::posix(), dir.path().string()); }, "syntax/directory", "folder",
                  "a.json, b.json, c.yaml, d.json, e.json");
-  const auto error = error_of([&] { read_source(Env::posix(), dir.path().string()); });
+  const auto error = read_error_of([&] { read_source(Env::posix(), dir.path().string()); });
   EXPECT_EQ(error->fix().en.find("f.json"), std::string::npos);
 }
 
@@ -109,7 +90,7 @@ TEST(CheckedSource, NamesTheEncodingAndThePlace) {
   expect_refused(check(std::string("\xFF\xFE\0\0", 4)), "syntax/encoding", "UTF-32", "UTF-8");
   expect_refused(check(std::string("{\0}", 3)), "syntax/binary", "NUL", "text");
   expect_refused(check("{\n # \xC4\xE3"), "syntax/encoding", "not UTF-8", "GBK");
-  const auto error = error_of(check("{\n # \xC4\xE3"));
+  const auto error = read_error_of(check("{\n # \xC4\xE3"));
   EXPECT_EQ(error->source()->place(error->span().begin), (Place{2, 4}));
   EXPECT_EQ(error->text().where, "f:2:4");
 }

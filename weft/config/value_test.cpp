@@ -3,11 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "weft/config/hjson.h"
+#include "weft/config/test_reading_impl.h"
 
 namespace weft::config {
 namespace {
 
-Value parse(const std::string& text) { return parse_hjson(std::make_shared<const Source>("f", text)); }
+Value parse(const std::string& text) { return parse_hjson(source_of(text)); }
 
 TEST(Value, FindsByKeyAndByPath) {
   const Value root = parse(R"({"a": {"b": {"c": 3}}, "d": 4})");

@@ -6,28 +6,20 @@
 
 #include "weft/base/text.h"
 #include "weft/config/hjson.h"
+#include "weft/config/test_reading_impl.h"
 
 namespace weft::config {
 namespace {
 
-SourcePtr source_of(const std::string& text) { return std::make_shared<const Source>("f.yaml", text); }
-std::string read(const std::string& text) { return to_json(parse_yaml(source_of(text)).root); }
+std::string yaml_to_json(const std::string& text) { return to_json(parse_yaml(source_of(text)).root); }
 
-std::optional<ReadError> error_of(const std::string& text) {
-  try {
-    parse_yaml(source_of(text));
-  } catch (const ReadError& error) {
-    return error;
-  }
-  return std::nullopt;
+void parse_yaml_text(const std::string& text) { parse_yaml(source_of(text)); }
+std::optional<ReadError> yaml_error(const std::string& text) {
+  return read_error_of([&] { parse_yaml_text(text); });
 }
 
-struct Reads {
-  std::string text, json;
-};
-
 TEST(Yaml, ReadsPlainScalarsAsPyYamlDoes) {
-  const Reads cases[] = {
+  const AcceptedText cases[] = {
       {"yes", "true"},
       {"On", "true"},
       {"TRUE", "true"},
@@ -72,7 +64,7 @@ TEST(Yaml, ReadsPlainScalarsAsPyYamlDoes) {
       {"!!null ''", "null"},
       {"-9223372036854775808", "-9223372036854775808"},
   };
-  for (const auto& [text, json] : cases) EXPECT_EQ(read(cat("a: ", text)), cat("{\"a\": ", json, "}")) << text;
+  for (const auto& [text, json] : cases) EXPECT_EQ(yaml_to_json(cat("a: ", text)), cat("{\"a\": ", json, "}")) << text;
 }
 
 TEST(Yaml, KeepsWhatLooksLikeANumberAndListsIt) {
@@ -85,21 +77,22 @@ TEST(Yaml, KeepsWhatLooksLikeANumberAndListsIt) {
 }
 
 TEST(Yaml, ReadsBlocksFlowsAndText) {
-  EXPECT_EQ(read("a:\n  b: [1, {c: x}]\n  d:\n  - 1\n  - e: 2\n"),
+  EXPECT_EQ(yaml_to_json("a:\n  b: [1, {c: x}]\n  d:\n  - 1\n  - e: 2\n"),
             R"({"a": {"b": [1, {"c": "x"}], "d": [1, {"e": 2}]}})");
-  EXPECT_EQ(read("a: |\n  x\n   y\nb: >-\n  x\n  y\nc: 'it''s'\nd: \"\\u00e9\\n\"\n"),
+  EXPECT_EQ(yaml_to_json("a: |\n  x\n   y\nb: >-\n  x\n  y\nc: 'it''s'\nd: \"\\u00e9\\n\"\n"),
             "{\"a\": \"x\\n y\\n\", \"b\": \"x y\", \"c\": \"it's\", \"d\": \"é\\n\"}");
-  EXPECT_EQ(read("{\"a\": 1, \"b\": [true, null]}"), R"({"a": 1, "b": [true, null]})");
-  EXPECT_EQ(read("# nothing\n"), "null");
-  EXPECT_EQ(read("--- \na: 1\n...\n"), R"({"a": 1})");
+  EXPECT_EQ(yaml_to_json("{\"a\": 1, \"b\": [true, null]}"), R"({"a": 1, "b": [true, null]})");
+  EXPECT_EQ(yaml_to_json("# nothing\n"), "null");
+  EXPECT_EQ(yaml_to_json("--- \na: 1\n...\n"), R"({"a": 1})");
 }
 
 TEST(Yaml, FollowsAliasesAndMerges) {
-  EXPECT_EQ(read("a: &x {k: 1, l: 2}\nb: *x\n"), R"({"a": {"k": 1, "l": 2}, "b": {"k": 1, "l": 2}})");
-  EXPECT_EQ(read("a: &x {k: 1, l: 2}\nb: {<<: *x, l: 3}\n"), R"({"a": {"k": 1, "l": 2}, "b": {"k": 1, "l": 3}})");
-  EXPECT_EQ(read("a: &x {k: 1}\nb: &y {k: 2, m: 3}\nc:\n  <<: [*x, *y]\n"),
+  EXPECT_EQ(yaml_to_json("a: &x {k: 1, l: 2}\nb: *x\n"), R"({"a": {"k": 1, "l": 2}, "b": {"k": 1, "l": 2}})");
+  EXPECT_EQ(yaml_to_json("a: &x {k: 1, l: 2}\nb: {<<: *x, l: 3}\n"),
+            R"({"a": {"k": 1, "l": 2}, "b": {"k": 1, "l": 3}})");
+  EXPECT_EQ(yaml_to_json("a: &x {k: 1}\nb: &y {k: 2, m: 3}\nc:\n  <<: [*x, *y]\n"),
             R"({"a": {"k": 1}, "b": {"k": 2, "m": 3}, "c": {"k": 1, "m": 3}})");
-  EXPECT_EQ(read("a: {'<<': 1}\n"), R"({"a": {"<<": 1}})");
+  EXPECT_EQ(yaml_to_json("a: {'<<': 1}\n"), R"({"a": {"<<": 1}})");
 }
 
 TEST(Yaml, GivesEveryValueItsPlaceInBytes) {
@@ -114,14 +107,8 @@ TEST(Yaml, GivesEveryValueItsPlaceInBytes) {
   EXPECT_EQ(root.span.begin, 3u);
 }
 
-struct Refuses {
-  std::string text, rule;
-  Place place;
-  std::string message;
-};
-
 TEST(Yaml, SaysWhatIsWrongAndWhere) {
-  const Refuses cases[] = {
+  const RefusedText cases[] = {
       {"a: 1\nb: 2\na: 3\n",
        "syntax/duplicate-key",
        {3, 1},
@@ -144,14 +131,7 @@ TEST(Yaml, SaysWhatIsWrongAndWhere) {
       {"a: 1.0e+400\n", "syntax/number-too-large", {1, 4}, "too large"},
       {"a: \x01\n", "syntax/yaml", {1, 4}, "control character"},
   };
-  for (const auto& [text, rule, place, message] : cases) {
-    const auto error = error_of(text);
-    ASSERT_TRUE(error) << text;
-    EXPECT_EQ(error->rule(), rule) << text;
-    EXPECT_EQ(error->source()->place(error->span().begin), place) << text << "\n" << error->what();
-    EXPECT_NE(error->message().en.find(message), std::string::npos) << text << "\n" << error->what();
-    EXPECT_FALSE(error->message().zh.empty()) << text;
-  }
+  for (const RefusedText& refused : cases) expect_refused(parse_yaml_text, refused);
 }
 
 TEST(Yaml, StopsAtItsDepth) {
@@ -159,13 +139,13 @@ TEST(Yaml, StopsAtItsDepth) {
     const auto n = static_cast<size_t>(depth);
     return cat(std::string(n, '['), std::string(n, ']'));
   };
-  EXPECT_FALSE(error_of(nested(kMaxDepth)));
-  EXPECT_EQ(error_of(nested(kMaxDepth + 1))->rule(), "syntax/too-deep");
-  EXPECT_EQ(error_of(std::string(100'000, '['))->rule(), "syntax/too-deep");
+  EXPECT_FALSE(yaml_error(nested(kMaxDepth)));
+  EXPECT_EQ(yaml_error(nested(kMaxDepth + 1))->rule(), "syntax/too-deep");
+  EXPECT_EQ(yaml_error(std::string(100'000, '['))->rule(), "syntax/too-deep");
   // One level each, but on top of what the alias brings.
   std::string chain = "a0: &a0 []\n";
   for (int i = 1; i < 300; ++i) chain += cat("a", i, ": &a", i, " [*a", i - 1, "]\n");
-  EXPECT_EQ(error_of(chain)->rule(), "syntax/too-deep");
+  EXPECT_EQ(yaml_error(chain)->rule(), "syntax/too-deep");
 }
 
 TEST(Yaml, CountsTheNodesThatAliasesMake) {
@@ -174,11 +154,11 @@ TEST(Yaml, CountsTheNodesThatAliasesMake) {
     const std::string alias = cat("*a", i - 1);
     laughs += cat("a", i, ": &a", i, " [", alias, ", ", alias, ", ", alias, ", ", alias, ", ", alias, "]\n");
   }
-  EXPECT_EQ(error_of(laughs)->rule(), "syntax/too-large");
+  EXPECT_EQ(yaml_error(laughs)->rule(), "syntax/too-large");
   // Few nodes, but each of them long.
   std::string texts = cat("a: &a ", std::string(100'000, 'x'), "\nb:\n");
   for (int i = 0; i < 1'000; ++i) texts += "- *a\n";
-  EXPECT_EQ(error_of(texts)->rule(), "syntax/too-large");
+  EXPECT_EQ(yaml_error(texts)->rule(), "syntax/too-large");
 }
 
 }  // namespace
