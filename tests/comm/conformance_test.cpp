@@ -9,10 +9,10 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <numeric>
 
+#include "tests/comm/groups.h"
 #include "tests/support/ranks.h"
 #include "weft/base/error.h"
 #include "weft/base/text.h"
@@ -29,13 +29,6 @@ constexpr at::ScalarType kTypes[] = {at::kFloat, at::kDouble, at::kHalf, at::kBF
                                      at::kLong,  at::kShort,  at::kChar, at::kByte};
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMax, ReduceOp::kMin};
 
-double limit_s() { return 60.0 * test::kSlowdown; }
-
-std::string fresh_name() {
-  static std::atomic<int> next = 0;
-  return cat("conformance-", ::getpid(), "-", next++);
-}
-
 // How the ranks of one test find each other.
 struct Meeting {
   std::string transport;  // "shm", "gloo", "hosts": two ranks to a host, the last host maybe with one
@@ -44,18 +37,14 @@ struct Meeting {
 };
 
 std::shared_ptr<Group> join_shm(const std::string& run, const std::string& name, int rank, int world) {
-  return make_shm_group({.run_id = run,
-                         .name = name,
-                         .rank = rank,
-                         .world = world,
-                         .deadline_s = limit_s(),
-                         .join_deadline_s = limit_s()});
+  return make_shm_group(
+      {.run_id = run, .name = name, .rank = rank, .world = world, .deadline_s = kLimitS, .join_deadline_s = kLimitS});
 }
 
-std::shared_ptr<Group> join(const Meeting& meeting, int rank, int world) {
+std::shared_ptr<Group> join_world(const Meeting& meeting, int rank, int world) {
   if (meeting.transport == "shm") return join_shm(meeting.run, "world", rank, world);
-  const GroupIdentity self{.name = "world", .rank = rank, .world = world, .deadline_s = limit_s()};
-  auto flat = make_gloo_group(self, meeting.store, Deadline::after(limit_s()));
+  const GroupIdentity self{.name = "world", .rank = rank, .world = world, .deadline_s = kLimitS};
+  auto flat = make_gloo_group(self, meeting.store, Deadline::after(kLimitS));
   if (meeting.transport == "gloo" || world < 3) return flat;
   std::vector<int> host_of;
   for (int r = 0; r < world; ++r) host_of.push_back(r / 2);
@@ -63,7 +52,7 @@ std::shared_ptr<Group> join(const Meeting& meeting, int rank, int world) {
   auto local = join_shm(cat(meeting.run, "/", host), cat("host-", host), rank % 2, num_here);
   GroupIdentity watcher = self;
   watcher.name = "watch";
-  auto watch = std::make_shared<RollCall>(watcher, meeting.store, Deadline::after(limit_s()));
+  auto watch = std::make_shared<RollCall>(watcher, meeting.store, Deadline::after(kLimitS));
   return make_hierarchical_group(std::move(flat), std::move(local), host_of, std::move(watch));
 }
 
@@ -290,11 +279,11 @@ class ConformanceThreads : public testing::TestWithParam<Case> {};
 
 TEST_P(ConformanceThreads, EveryOperationEqualsItsReference) {
   const auto& [transport, world] = GetParam();
-  const Meeting meeting{transport, fresh_name()};
+  const Meeting meeting{transport, fresh_run_id()};
   const std::span<const at::ScalarType> types = std::span(kTypes).first(world <= 3 ? std::size(kTypes) : 4);
   const int64_t largest = world <= 4 ? 300'007 : 20'011;
   test::run_ranks_as_threads(world, [&](RankContext& ctx) {
-    const auto group = join(meeting, ctx.rank(), world);
+    const auto group = join_world(meeting, ctx.rank(), world);
     check_everything(*group, transport != "hosts", types, largest);
   });
 }
@@ -310,7 +299,7 @@ INSTANTIATE_TEST_SUITE_P(Hosts, ConformanceThreads,
 
 // Rank 0 serves the store on a port that the kernel chose, and tells the others which.
 Store store_of(test::RankSelf& self) {
-  const Deadline deadline = Deadline::after(limit_s());
+  const Deadline deadline = Deadline::after(kLimitS);
   if (self.rank() == 0) {
     Store store = Store::tcp({"127.0.0.1", 0}, true, deadline);
     self.store().set("port", cat(store.endpoint().port));
@@ -322,7 +311,7 @@ Store store_of(test::RankSelf& self) {
 int check_as_process(test::RankSelf& self, const std::string& transport) {
   at::set_num_threads(1);  // ranks share the cores
   const Meeting meeting{transport, self.dir().string(), transport == "shm" ? Store::in_process() : store_of(self)};
-  const auto group = join(meeting, self.rank(), self.world());
+  const auto group = join_world(meeting, self.rank(), self.world());
   check_everything(*group, transport != "hosts", std::span(kTypes).first(4), 100'003);
   return 0;
 }

@@ -8,8 +8,8 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
+#include "tests/comm/groups.h"
 #include "tests/support/ranks.h"
 #include "weft/base/text.h"
 #include "weft/comm/c10d/gloo_group.h"
@@ -20,22 +20,20 @@ namespace {
 
 using test::RankContext;
 
-double limit_s() { return 60.0 * test::kSlowdown; }
 bool has_device() { return at::hasCUDA() && c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA).deviceCount() > 0; }
 at::TensorOptions on_device(at::ScalarType type = at::kFloat) {
   return at::TensorOptions().device(at::kCUDA).dtype(type);
 }
 
 void with_groups(const std::string& transport, int world, const std::function<void(Group&)>& body) {
-  static std::atomic<int> next = 0;
-  const std::string run = cat("cuda-test-", ::getpid(), "-", next++);
+  const std::string run = fresh_run_id();
   const Store store = Store::in_process();
   test::run_ranks_as_threads(world, [&](RankContext& ctx) {
     if (transport == "shm") {
-      return body(*make_shm_group({.run_id = run, .rank = ctx.rank(), .world = world, .deadline_s = limit_s()}));
+      return body(*make_shm_group({.run_id = run, .rank = ctx.rank(), .world = world, .deadline_s = kLimitS}));
     }
-    const GroupIdentity self{.name = "world", .rank = ctx.rank(), .world = world, .deadline_s = limit_s()};
-    body(*make_gloo_group(self, store, Deadline::after(limit_s())));
+    const GroupIdentity self{.name = "world", .rank = ctx.rank(), .world = world, .deadline_s = kLimitS};
+    body(*make_gloo_group(self, store, Deadline::after(kLimitS)));
   });
 }
 

@@ -11,33 +11,33 @@
 namespace weft::comm {
 namespace {
 
-using Values = std::map<std::string, std::string>;
+using Variables = std::map<std::string, std::string>;
 
-RankIdentity read(const Values& values) {
+RankIdentity read(const Variables& values) {
   return read_rank_environment([&](const char* name) -> std::optional<std::string> {
     const auto found = values.find(name);
     return found == values.end() ? std::nullopt : std::optional(found->second);
   });
 }
 
-Values with(Values values, const Values& more) {
+Variables with(Variables values, const Variables& more) {
   for (const auto& [name, value] : more) values[name] = value;
   return values;
 }
 
-const Values kTorchrun = {{"RANK", "1"},
-                          {"WORLD_SIZE", "4"},
-                          {"LOCAL_RANK", "1"},
-                          {"LOCAL_WORLD_SIZE", "2"},
-                          {"MASTER_ADDR", "n0"},
-                          {"MASTER_PORT", "29500"},
-                          {"TORCHELASTIC_RUN_ID", "none"}};
-const Values kMpi = {{"OMPI_COMM_WORLD_RANK", "1"},
-                     {"OMPI_COMM_WORLD_SIZE", "2"},
-                     {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                     {"PMIX_NAMESPACE", "prterun-h-77@1"}};
-const Values kSlurm = {
+const Variables kTorchrun = {{"RANK", "1"},
+                             {"WORLD_SIZE", "4"},
+                             {"LOCAL_RANK", "1"},
+                             {"LOCAL_WORLD_SIZE", "2"},
+                             {"MASTER_ADDR", "n0"},
+                             {"MASTER_PORT", "29500"},
+                             {"TORCHELASTIC_RUN_ID", "none"}};
+const Variables kMpi = {{"OMPI_COMM_WORLD_RANK", "1"},
+                        {"OMPI_COMM_WORLD_SIZE", "2"},
+                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                        {"PMIX_NAMESPACE", "prterun-h-77@1"}};
+const Variables kSlurm = {
     {"SLURM_PROCID", "6"},      {"SLURM_NTASKS", "7"},  {"SLURM_LOCALID", "0"},
     {"SLURM_NODEID", "3"},      {"SLURM_NNODES", "4"},  {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"},
     {"SLURM_JOB_ID", "123456"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", "node[01-03,7],gpu5"}};
@@ -92,8 +92,8 @@ TEST(Environment, SlurmKnowsTheRanksOfOneHost) {
 }
 
 TEST(Environment, SlurmTasksPerNodeCountsOnlyWhereItIsExact) {
-  const Values base = {{"SLURM_PROCID", "0"},          {"SLURM_NTASKS", "6"}, {"SLURM_NNODES", "2"},
-                       {"SLURM_NTASKS_PER_NODE", "3"}, {"SLURM_JOB_ID", "1"}, {"SLURM_JOB_NODELIST", "a,b"}};
+  const Variables base = {{"SLURM_PROCID", "0"},          {"SLURM_NTASKS", "6"}, {"SLURM_NNODES", "2"},
+                          {"SLURM_NTASKS_PER_NODE", "3"}, {"SLURM_JOB_ID", "1"}, {"SLURM_JOB_NODELIST", "a,b"}};
   EXPECT_EQ(read(base).local_world, 3);
   EXPECT_FALSE(read(with(base, {{"SLURM_NTASKS", "5"}})).local_world);  // then it was an upper limit
 }
@@ -118,12 +118,12 @@ TEST(Environment, TheFirstSourceDecides) {
 
 struct Refusal {
   const char* name;
-  Values values;
+  Variables values;
   std::vector<std::string> says;
 };
 
 TEST(Environment, RefusesWhatCannotBe) {
-  const Values plain = {{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "n0"}, {"MASTER_PORT", "29500"}};
+  const Variables plain = {{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "n0"}, {"MASTER_PORT", "29500"}};
   const Refusal cases[] = {
       {"rank alone", {{"RANK", "1"}}, {"RANK='1'", "WORLD_SIZE is not set"}},
       {"world alone", {{"WORLD_SIZE", "2"}}, {"RANK is not set", "WORLD_SIZE='2'"}},
@@ -219,7 +219,7 @@ TEST(Environment, AnyCombinationIsAnErrorOrAConsistentIdentity) {
   std::mt19937 random(7);  // NOLINT(bugprone-random-generator-seed): the same combinations every time
   int num_read = 0;
   for (int round = 0; round < 20000; ++round) {
-    Values values;
+    Variables values;
     for (const auto& name : names) {
       // Mostly small numbers, so that a good part of the combinations gets past the first check.
       if (random() % 2 == 0) values[name] = texts[random() % (random() % 8 == 0 ? texts.size() : 5)];

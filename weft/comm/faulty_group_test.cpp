@@ -15,13 +15,12 @@
 namespace weft::comm {
 namespace {
 
-// Ranks as threads, each in a wrapped group.
-void with_groups(int world, const Wrap& wrap, const std::function<void(Group&)>& body, double deadline_s = 40) {
+// Ranks as threads, each in a group with this script of faults.
+void with_script(int world, const char* script, const std::function<void(Group&)>& body, double deadline_s = 40) {
+  const Wrap wrap = [script](std::shared_ptr<Group> inner) {
+    return make_faulty_group(std::move(inner), parse_faults(script));
+  };
   test::run_ranks_as_threads(world, in_group(wrap, body, deadline_s));
-}
-
-Wrap with_script(const char* script) {
-  return [script](std::shared_ptr<Group> inner) { return make_faulty_group(std::move(inner), parse_faults(script)); };
 }
 
 TEST(FaultScript, IsRead) {
@@ -74,17 +73,15 @@ TEST(FaultScript, RefusesWhatItCannotRead) {
 }
 
 TEST(FaultyGroup, ARankThatIsNotThereIsRefused) {
-  with_groups(
-      2,
-      [](std::shared_ptr<Group> inner) {
-        EXPECT_THROW(make_faulty_group(inner, parse_faults("rank=2 do=drop")), Error);
-        return inner;
-      },
-      [](Group& group) { group.barrier(); });
+  const Wrap wrap = [](std::shared_ptr<Group> inner) {
+    EXPECT_THROW(make_faulty_group(inner, parse_faults("rank=2 do=drop")), Error);
+    return inner;
+  };
+  test::run_ranks_as_threads(2, in_group(wrap, [](Group& group) { group.barrier(); }));
 }
 
 TEST(FaultyGroup, HappensAtTheCallThatWasMeantAndOnce) {
-  with_groups(2, with_script("rank=1 at=2 op=all_reduce do=throw"), [](Group& group) {
+  with_script(2, "rank=1 at=2 op=all_reduce do=throw", [](Group& group) {
     const at::Tensor data = at::full({4}, 1.0F);
     group.all_reduce(data);
     group.barrier();
@@ -101,7 +98,7 @@ TEST(FaultyGroup, CorruptsTheInputBeforeOrTheOutputAfter) {
   // A byte of 0 becomes 255, and on the way it is added to.
   for (const bool after : {false, true}) {
     const char* script = after ? "rank=0 do=corrupt:1 when=after" : "rank=0 do=corrupt:1 when=before";
-    with_groups(2, with_script(script), [&](Group& group) {
+    with_script(2, script, [&](Group& group) {
       const at::Tensor data = at::zeros({3}, at::kByte);
       group.start(all_reduce(data)).wait();
       const bool is_hit = !after || group.rank() == 0;
@@ -112,14 +109,14 @@ TEST(FaultyGroup, CorruptsTheInputBeforeOrTheOutputAfter) {
 }
 
 TEST(FaultyGroup, AByteThatIsNotThereIsRefused) {
-  with_groups(1, with_script("do=corrupt:8"), [](Group& group) {
+  with_script(1, "do=corrupt:8", [](Group& group) {
     EXPECT_THROW(group.all_reduce(at::zeros({2})), Error);
     group.all_reduce(at::zeros({2}));
   });
 }
 
 TEST(FaultyGroup, ADelayDelaysTheOthersToo) {
-  with_groups(2, with_script("rank=0 do=delay:0.3"), [](Group& group) {
+  with_script(2, "rank=0 do=delay:0.3", [](Group& group) {
     const Stopwatch watch;
     group.barrier();
     EXPECT_GE(watch.elapsed_s(), 0.25);
@@ -134,11 +131,11 @@ TEST(FaultyGroup, ADroppedCallIsMissedByTheOthers) {
     }
     EXPECT_THROW(group.barrier(), PeerLost);
   };
-  with_groups(2, with_script("rank=1 do=drop"), body, 2);
+  with_script(2, "rank=1 do=drop", body, 2);
 }
 
 TEST(FaultyGroup, PartsCountAlong) {
-  with_groups(2, with_script("rank=1 at=3 do=throw"), [](Group& group) {
+  with_script(2, "rank=1 at=3 do=throw", [](Group& group) {
     const auto part = group.split({1, 0}, "turned");
     group.barrier();
     part->barrier();

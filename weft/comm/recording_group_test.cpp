@@ -16,9 +16,9 @@
 namespace weft::comm {
 namespace {
 
-// Ranks as threads, each in a wrapped group.
-void with_groups(int world, const Wrap& wrap, const std::function<void(Group&)>& body, double deadline_s = 40) {
-  test::run_ranks_as_threads(world, in_group(wrap, body, deadline_s));
+// Ranks as threads, each in a group that `wrap` makes a recording one.
+void with_recording(int world, const Wrap& wrap, const std::function<void(Group&)>& body) {
+  test::run_ranks_as_threads(world, in_group(wrap, body));
 }
 
 std::shared_ptr<FlightLog> log_of(int rank, int world, const std::string& folder = "") {
@@ -180,7 +180,7 @@ TEST(RecordingGroup, EveryRankOfALostGroupLeavesItsRecord) {
     auto faulty = make_faulty_group(std::move(inner), parse_faults("rank=1 at=3 do=throw"));
     return make_recording_group(std::move(faulty), log);
   };
-  with_groups(3, wrap, [](Group& group) {
+  with_recording(3, wrap, [](Group& group) {
     const at::Tensor data = at::full({1000}, 1.0F);
     std::vector<Work> works;
     const auto go = [&] {
@@ -220,7 +220,7 @@ TEST_F(CommsLogged, EveryCallOfEveryRankIsCounted) {
     return make_recording_group(std::move(group), log);
   };
   const Stopwatch watch;
-  with_groups(2, record, [](Group& group) {
+  with_recording(2, record, [](Group& group) {
     for (int i = 0; i < 3; ++i) group.all_reduce(at::zeros({256}));
     const at::Tensor part = at::zeros({4}), whole = at::zeros({8});
     const Work first = group.start(all_gather(part, whole));

@@ -6,12 +6,11 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "tests/support/ranks.h"
 #include "weft/base/error.h"
-#include "weft/base/text.h"
 #include "weft/comm/peer_lost.h"
+#include "weft/comm/test_groups_impl.h"
 #include "weft/monitor/host_name.h"
 
 namespace weft::comm {
@@ -20,22 +19,17 @@ namespace {
 using test::RankContext;
 using test::run_ranks_as_threads;
 
-std::string fresh_run() {
-  static std::atomic<int> next = 0;
-  return cat("shm-group-test-", ::getpid(), "-", next++);
-}
-
-std::shared_ptr<Group> join(const std::string& run, int rank, int world, double deadline_s = 30 * test::kSlowdown) {
+std::shared_ptr<Group> join_shm(const std::string& run, int rank, int world, double deadline_s = 30 * test::kSlowdown) {
   return make_shm_group({.run_id = run, .rank = rank, .world = world, .deadline_s = deadline_s});
 }
 
-void with_groups(int world, const std::function<void(Group&)>& body) {
-  const std::string run = fresh_run();
-  run_ranks_as_threads(world, [&](RankContext& ctx) { body(*join(run, ctx.rank(), world)); });
+void with_shm_groups(int world, const std::function<void(Group&)>& body) {
+  const std::string run = fresh_run_id();
+  run_ranks_as_threads(world, [&](RankContext& ctx) { body(*join_shm(run, ctx.rank(), world)); });
 }
 
 TEST(ShmGroup, AllocatedMemoryIsWorkedOnWhereItLies) {
-  with_groups(3, [](Group& group) {
+  with_shm_groups(3, [](Group& group) {
     const at::Tensor bucket = group.allocate(300'000, at::kFloat);
     EXPECT_EQ(bucket.sum().item<float>(), 0) << "fresh memory is zero";
     const at::Tensor part = bucket.slice(0, 1000, 250'000);
@@ -48,7 +42,7 @@ TEST(ShmGroup, AllocatedMemoryIsWorkedOnWhereItLies) {
 }
 
 TEST(ShmGroup, AGatherInPlaceFillsTheOthersParts) {
-  with_groups(3, [](Group& group) {
+  with_shm_groups(3, [](Group& group) {
     const at::Tensor whole = group.allocate(300'001, at::kInt);
     const auto counts = split_evenly(whole.numel(), 3);
     int64_t first = 0;
@@ -61,7 +55,7 @@ TEST(ShmGroup, AGatherInPlaceFillsTheOthersParts) {
 }
 
 TEST(ShmGroup, ReadsWhatAPeerHas) {
-  with_groups(2, [](Group& group) {
+  with_shm_groups(2, [](Group& group) {
     EXPECT_TRUE(group.one_sided());
     const at::Tensor mine = group.allocate(10, at::kLong);
     mine.fill_(group.rank() * 7);
@@ -75,7 +69,7 @@ TEST(ShmGroup, ReadsWhatAPeerHas) {
 }
 
 TEST(ShmGroup, CommonMemoryIsOneForAll) {
-  with_groups(3, [](Group& group) {
+  with_shm_groups(3, [](Group& group) {
     EXPECT_TRUE(group.shares_memory());
     const at::Tensor all = group.allocate_common(3 * 1000, at::kInt);
     EXPECT_TRUE(all.eq(0).all().item<bool>()) << "fresh memory is zero";
@@ -90,7 +84,7 @@ TEST(ShmGroup, CommonMemoryIsOneForAll) {
 
 TEST(ShmGroup, MemoryOutlivesTheGroup) {
   at::Tensor kept[2];
-  with_groups(2, [&](Group& group) {
+  with_shm_groups(2, [&](Group& group) {
     kept[group.rank()] = group.allocate(100, at::kFloat);
     kept[group.rank()].fill_(3);
     group.barrier();
@@ -99,7 +93,7 @@ TEST(ShmGroup, MemoryOutlivesTheGroup) {
 }
 
 TEST(ShmGroup, RunsAsynchronouslyAndInOrder) {
-  with_groups(3, [](Group& group) {
+  with_shm_groups(3, [](Group& group) {
     const at::Tensor data = at::ones({100'000});
     std::vector<Work> works;
     for (int i = 0; i < 10; ++i) works.push_back(group.start(all_reduce(data)));
@@ -114,7 +108,7 @@ TEST(ShmGroup, RunsAsynchronouslyAndInOrder) {
 }
 
 TEST(ShmGroup, TwoRanksMayExchangeLongMessages) {
-  with_groups(2, [](Group& group) {
+  with_shm_groups(2, [](Group& group) {
     const int peer = 1 - group.rank();
     const at::Tensor out = at::full({1'000'000}, group.rank(), at::kInt), in = at::empty({1'000'000}, at::kInt);
     const Work sent = group.start(send(out, peer)), received = group.start(recv(in, peer));
@@ -125,7 +119,7 @@ TEST(ShmGroup, TwoRanksMayExchangeLongMessages) {
 }
 
 TEST(ShmGroup, PartsFormGroupsOfTheirOwn) {
-  with_groups(4, [](Group& group) {
+  with_shm_groups(4, [](Group& group) {
     const bool even = group.rank() % 2 == 0;
     const auto part = group.split(even ? std::vector{2, 0} : std::vector{1, 3}, even ? "even" : "odd");
     EXPECT_EQ(part->world(), 2);
@@ -138,9 +132,9 @@ TEST(ShmGroup, PartsFormGroupsOfTheirOwn) {
 }
 
 TEST(ShmGroup, WhoCallsSomethingElseIsNamed) {
-  const std::string run = fresh_run();
+  const std::string run = fresh_run_id();
   run_ranks_as_threads(3, [&](RankContext& ctx) {
-    const auto group = join(run, ctx.rank(), 3);
+    const auto group = join_shm(run, ctx.rank(), 3);
     const at::Tensor data = at::zeros({ctx.rank() == 1 ? 10 : 20});
     try {
       group->all_reduce(data);
@@ -154,9 +148,9 @@ TEST(ShmGroup, WhoCallsSomethingElseIsNamed) {
 }
 
 TEST(ShmGroup, APeerThatLeavesIsNamedWithWhatItDidLast) {
-  const std::string run = fresh_run();
+  const std::string run = fresh_run_id();
   run_ranks_as_threads(3, [&](RankContext& ctx) {
-    auto group = join(run, ctx.rank(), 3);
+    auto group = join_shm(run, ctx.rank(), 3);
     group->all_reduce(at::zeros({3}));
     if (ctx.rank() == 2) return;
     try {
@@ -173,9 +167,9 @@ TEST(ShmGroup, APeerThatLeavesIsNamedWithWhatItDidLast) {
 }
 
 TEST(ShmGroup, APeerThatDoesNotComeIsNamedAtTheDeadline) {
-  const std::string run = fresh_run();
+  const std::string run = fresh_run_id();
   run_ranks_as_threads(2, [&](RankContext& ctx) {
-    const auto group = join(run, ctx.rank(), 2, 0.3);
+    const auto group = join_shm(run, ctx.rank(), 2, 0.3);
     if (ctx.rank() == 1) return ctx.barrier();
     try {
       group->all_reduce(at::zeros({1}));

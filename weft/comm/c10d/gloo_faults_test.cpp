@@ -49,15 +49,15 @@ WEFT_RANK_MAIN(works_over_gloo_until_a_peer_is_lost) {
   return 0;
 }
 
-struct Fault {
+struct LostRank {
   int victim;
   int signal;
 };
 
-class GlooFaults : public testing::TestWithParam<Fault> {};
+class GlooFaults : public testing::TestWithParam<LostRank> {};
 INSTANTIATE_TEST_SUITE_P(Each, GlooFaults,
-                         testing::Values(Fault{0, SIGKILL}, Fault{1, SIGKILL}, Fault{2, SIGKILL}, Fault{0, SIGSTOP},
-                                         Fault{1, SIGSTOP}, Fault{2, SIGSTOP}),
+                         testing::Values(LostRank{0, SIGKILL}, LostRank{1, SIGKILL}, LostRank{2, SIGKILL},
+                                         LostRank{0, SIGSTOP}, LostRank{1, SIGSTOP}, LostRank{2, SIGSTOP}),
                          [](const auto& each) {
                            return concat(each.param.signal == SIGKILL ? "Kill" : "Stop", each.param.victim);
                          });

@@ -14,7 +14,7 @@ namespace {
 using test::RankContext;
 using test::run_ranks_as_threads;
 
-Deadline soon() { return Deadline::after(20.0 * test::kSlowdown); }
+Deadline join_deadline() { return Deadline::after(20.0 * test::kSlowdown); }
 
 // The whole text of what joining throws; "" when it succeeds.
 std::string refusal_of(const Membership& self, Deadline deadline) {
@@ -47,16 +47,16 @@ TEST(LocalSocket, CarriesADescriptorAndTellsTheEnd) {
   EXPECT_EQ(send_message(here->get(), 17, segment.fd()), Status::kOk);
   int number = 0;
   UniqueFd fd;
-  ASSERT_EQ(receive_message(there->get(), number, fd, soon()), Status::kOk);
+  ASSERT_EQ(receive_message(there->get(), number, fd, join_deadline()), Status::kOk);
   EXPECT_EQ(number, 17);
   segment.data()[7] = std::byte{3};
   EXPECT_EQ(Segment::adopt(std::move(fd), 4096).data()[7], std::byte{3});
 
   EXPECT_EQ(receive_message(there->get(), number, fd, Deadline::after(0.01)), Status::kLate);
   EXPECT_EQ(send_message(here->get(), char{1}), Status::kOk);
-  EXPECT_EQ(receive_message(there->get(), number, fd, soon()), Status::kClosed) << "a packet of another size";
+  EXPECT_EQ(receive_message(there->get(), number, fd, join_deadline()), Status::kClosed) << "a packet of another size";
   here->reset();
-  EXPECT_EQ(receive_message(there->get(), number, fd, soon()), Status::kClosed);
+  EXPECT_EQ(receive_message(there->get(), number, fd, join_deadline()), Status::kClosed);
   EXPECT_EQ(send_message(there->get(), 1), Status::kClosed);
 }
 
@@ -65,13 +65,14 @@ TEST(Rendezvous, RanksOfOneRunFindEachOtherAndNoOther) {
   const size_t num_fds = num_open_fds();
   run_ranks_as_threads(6, [&](RankContext& ctx) {
     const Membership self{runs[ctx.rank() % 2], ctx.rank() / 2, 3};
-    Rendezvous rendezvous(self, soon());
+    Rendezvous rendezvous(self, join_deadline());
     Control& control = rendezvous.control();
     control.begin({Operation::kAllocate, 0, 3 * 4096});
-    const Segment segment = rendezvous.share_segment(size_t{3} * 4096, "weft-fabric-test", Backing::kNow, soon());
+    const Segment segment =
+        rendezvous.share_segment(size_t{3} * 4096, "weft-fabric-test", Backing::kNow, join_deadline());
     segment.data()[self.rank] = static_cast<std::byte>(ctx.rank() + 1);
     control.begin({Operation::kBarrier});
-    control.barrier(soon());
+    control.barrier(join_deadline());
     for (int rank = 0; rank < 3; ++rank) {
       EXPECT_EQ(segment.data()[rank], static_cast<std::byte>(2 * rank + ctx.rank() % 2 + 1));
     }
@@ -83,7 +84,7 @@ TEST(Rendezvous, RanksOfOneRunFindEachOtherAndNoOther) {
 TEST(Rendezvous, TwoRanksWithOneNumberAreNamedToAll) {
   const std::string run = fresh_run_id();
   run_ranks_as_threads(3, [&](RankContext& ctx) {
-    const std::string text = refusal_of({run, ctx.rank() == 0 ? 0 : 1, 4}, soon());
+    const std::string text = refusal_of({run, ctx.rank() == 0 ? 0 : 1, 4}, join_deadline());
     expect_part(text, "rank 1 of 4 does not belong to this run");
     expect_part(text, "two ranks have the number 1");
   });
@@ -93,13 +94,13 @@ TEST(Rendezvous, TwoRanksZeroAreTold) {
   const std::string run = fresh_run_id();
   const auto first = listen_local(address_of(run));
   ASSERT_TRUE(first);
-  expect_part(refusal_of({run, 0, 2}, soon()), "two ranks of this run have the number 0");
+  expect_part(refusal_of({run, 0, 2}, join_deadline()), "two ranks of this run have the number 0");
 }
 
 TEST(Rendezvous, AnotherWorldIsRefused) {
   const std::string run = fresh_run_id();
   run_ranks_as_threads(2, [&](RankContext& ctx) {
-    const std::string text = refusal_of({run, ctx.rank(), 2 + ctx.rank()}, soon());
+    const std::string text = refusal_of({run, ctx.rank(), 2 + ctx.rank()}, join_deadline());
     expect_part(text, "it expects 3 ranks, rank 0 expects 2");
   });
 }
@@ -122,8 +123,8 @@ TEST(Rendezvous, WithoutRankZeroNobodyIsThere) {
 }
 
 TEST(Rendezvous, ARankOutsideTheWorldIsRefused) {
-  expect_part(refusal_of({fresh_run_id(), 2, 2}, soon()), "rank 2 in a world of 2");
-  expect_part(refusal_of({fresh_run_id(), 0, 0}, soon()), "rank 0 in a world of 0");
+  expect_part(refusal_of({fresh_run_id(), 2, 2}, join_deadline()), "rank 2 in a world of 2");
+  expect_part(refusal_of({fresh_run_id(), 0, 0}, join_deadline()), "rank 0 in a world of 0");
 }
 
 TEST(Rendezvous, AStrangerDoesNotDisturb) {
@@ -131,7 +132,7 @@ TEST(Rendezvous, AStrangerDoesNotDisturb) {
   run_ranks_as_threads(3, [&](RankContext& ctx) {
     if (ctx.rank() < 2) {
       if (ctx.rank() == 1) ctx.get("stranger was here");
-      EXPECT_EQ(refusal_of({run, ctx.rank(), 2}, soon()), "");
+      EXPECT_EQ(refusal_of({run, ctx.rank(), 2}, join_deadline()), "");
       return;
     }
     std::optional<UniqueFd> socket;
