@@ -13,7 +13,7 @@
 namespace weft::data {
 namespace {
 
-void write(const std::string& path, const std::string& text) {
+void write_text(const std::string& path, const std::string& text) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::ofstream(path, std::ios::binary) << text;
 }
@@ -28,16 +28,16 @@ TEST(Corpus, UnigramEntropyOfKnownFrequencies) {
 
 TEST(ReadCorpus, OneFileIsTakenAsItStands) {
   const test::TempDir dir;
-  write(dir / "a.txt", std::string("x\0y", 3));
+  write_text(dir / "a.txt", std::string("x\0y", 3));
   EXPECT_EQ(text_of(read_corpus(Env::posix(), dir / "a.txt")), std::string("x\0y", 3));
 }
 
 TEST(ReadCorpus, AFolderIsItsTextFilesInPathOrder) {
   const test::TempDir dir;
-  write(dir / "b.txt", "second");
-  write(dir / "a/z.txt", "first");
-  write(dir / ".hidden", "no");
-  write(dir / "c.bin", std::string("\0\1", 2));
+  write_text(dir / "b.txt", "second");
+  write_text(dir / "a/z.txt", "first");
+  write_text(dir / ".hidden", "no");
+  write_text(dir / "c.bin", std::string("\0\1", 2));
   const Corpus corpus = read_corpus(Env::posix(), dir.path().string());
   EXPECT_EQ(text_of(corpus), "firstsecond");
   EXPECT_EQ(corpus.num_files(), 2);
@@ -45,7 +45,7 @@ TEST(ReadCorpus, AFolderIsItsTextFilesInPathOrder) {
 
 TEST(ReadCorpus, SaysWhatIsWrongWithThePath) {
   const test::TempDir dir;
-  write(dir / "empty.txt", "");
+  write_text(dir / "empty.txt", "");
   std::filesystem::create_directories(dir / "folder");
   const std::pair<std::string, std::string> cases[] = {{"/missing", "the data to train on does not exist"},
                                                        {"/empty.txt", "the data to train on is empty"},
@@ -76,7 +76,7 @@ TEST(ReadCorpus, RefusesWhatIsNeitherFileNorFolder) {
 
 TEST(ReadCorpus, RefusesMoreThanTheLimit) {
   const test::TempDir dir;
-  write(dir / "a.txt", std::string(100, 'a'));
+  write_text(dir / "a.txt", std::string(100, 'a'));
   EXPECT_THROW(read_corpus(Env::posix(), dir / "a.txt", 99), Error);
   EXPECT_THROW(read_corpus(Env::posix(), dir.path().string(), 99), Error);
   EXPECT_EQ(read_corpus(Env::posix(), dir / "a.txt", 100).size(), 100);
@@ -84,11 +84,11 @@ TEST(ReadCorpus, RefusesMoreThanTheLimit) {
 
 TEST(ReadPythonCorpus, TakesSourcesAndLeavesTestsOut) {
   const test::TempDir dir;
-  write(dir / "argparse.py", "import sys\n");
-  write(dir / "json/decoder.py", "class Decoder: pass\n");
-  write(dir / "test/test_json.py", "no");
-  write(dir / "site-packages/x.py", "no");
-  write(dir / "LICENSE.txt", "no");
+  write_text(dir / "argparse.py", "import sys\n");
+  write_text(dir / "json/decoder.py", "class Decoder: pass\n");
+  write_text(dir / "test/test_json.py", "no");
+  write_text(dir / "site-packages/x.py", "no");
+  write_text(dir / "LICENSE.txt", "no");
   EXPECT_EQ(text_of(read_python_corpus(Env::posix(), dir.path().string())), "import sys\nclass Decoder: pass\n");
 }
 

@@ -18,7 +18,7 @@ namespace weft::data {
 namespace {
 
 template <typename Token>
-void write(const std::string& path, const std::vector<Token>& tokens) {
+void write_tokens(const std::string& path, const std::vector<Token>& tokens) {
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(tokens.data()), static_cast<std::streamsize>(tokens.size() * sizeof(Token)));
 }
@@ -33,8 +33,8 @@ std::vector<int64_t> tokens_of(const TokenFile& file, int64_t offset, size_t cou
 
 TEST(TokenFile, ReadsWhatItsNameSays) {
   const test::TempDir dir;
-  write<uint16_t>(dir / "a.u16", {0, 1, 0x1234, 65535});
-  write<uint32_t>(dir / "a.u32", {7, 65536, 4294967295});
+  write_tokens<uint16_t>(dir / "a.u16", {0, 1, 0x1234, 65535});
+  write_tokens<uint32_t>(dir / "a.u32", {7, 65536, 4294967295});
   const TokenFile narrow(Env::posix(), dir / "a.u16");
   const TokenFile wide(Env::posix(), dir / "a.u32");
   EXPECT_EQ(narrow.size(), 4);
@@ -53,11 +53,11 @@ TEST(TokenFile, BytesAreLittleEndian) {
 
 TEST(TokenFile, TheTypeCanBeToldWhereTheNameIsSilent) {
   const test::TempDir dir;
-  write<uint32_t>(dir / "a.bin", {70000, 1});
+  write_tokens<uint32_t>(dir / "a.bin", {70000, 1});
   EXPECT_EQ(TokenFile(Env::posix(), dir / "a.bin", TokenType::kU32).size(), 2);
   EXPECT_EQ(TokenFile(Env::posix(), dir / "a.bin", TokenType::kU16).size(), 4);
   EXPECT_EQ(refusal_of([&] { TokenFile(Env::posix(), dir / "a.bin"); }).title, "the type of the tokens is not known");
-  write<uint16_t>(dir / "b.u16", {1, 2});
+  write_tokens<uint16_t>(dir / "b.u16", {1, 2});
   EXPECT_EQ(refusal_of([&] { TokenFile(Env::posix(), dir / "b.u16", TokenType::kU32); }).what,
             "the name says uint16, asked for is uint32");
 }
@@ -88,7 +88,7 @@ TEST(TokenFile, SaysWhatIsWrongWithTheFile) {
 
 TEST(TokenFile, ATokenOutsideTheVocabularyIsNamedWithItsPlace) {
   const test::TempDir dir;
-  write<uint16_t>(dir / "a.u16", {1, 99, 100, 2});
+  write_tokens<uint16_t>(dir / "a.u16", {1, 99, 100, 2});
   const TokenFile file(Env::posix(), dir / "a.u16");
   EXPECT_EQ(tokens_of(file, 0, 2, 100), (std::vector<int64_t>{1, 99}));
   EXPECT_EQ(tokens_of(file, 0, 4), (std::vector<int64_t>{1, 99, 100, 2}));
@@ -100,7 +100,7 @@ TEST(TokenFile, ATokenOutsideTheVocabularyIsNamedWithItsPlace) {
 
 TEST(TokenFile, AShrunkFileIsAnErrorAndNotASignal) {
   const test::TempDir dir;
-  write<uint16_t>(dir / "a.u16", std::vector<uint16_t>(100'000, 7));
+  write_tokens<uint16_t>(dir / "a.u16", std::vector<uint16_t>(100'000, 7));
   const TokenFile file(Env::posix(), dir / "a.u16");
   EXPECT_EQ(tokens_of(file, 99'999, 1), std::vector<int64_t>{7});
   std::filesystem::resize_file(dir / "a.u16", 10);
@@ -149,7 +149,7 @@ class ShrinkingEnv : public Env {
 
 TEST(TokenFile, AFileThatShrinksWhileItIsOpenedIsRefused) {
   const test::TempDir dir;
-  write<uint16_t>(dir / "a.u16", std::vector<uint16_t>(100, 7));
+  write_tokens<uint16_t>(dir / "a.u16", std::vector<uint16_t>(100, 7));
   ShrinkingEnv env;
   const ErrorText text = refusal_of([&] { TokenFile(env, dir / "a.u16"); }, 1);
   EXPECT_EQ(text.what, "2 bytes now, 200 when it was opened");
@@ -157,7 +157,7 @@ TEST(TokenFile, AFileThatShrinksWhileItIsOpenedIsRefused) {
 
 TEST(TokenFile, RemovingTheNameDoesNoHarm) {
   const test::TempDir dir;
-  write<uint16_t>(dir / "a.u16", {5, 6});
+  write_tokens<uint16_t>(dir / "a.u16", {5, 6});
   const TokenFile file(Env::posix(), dir / "a.u16");
   std::filesystem::remove(dir / "a.u16");
   EXPECT_EQ(tokens_of(file, 0, 2), (std::vector<int64_t>{5, 6}));
@@ -166,7 +166,7 @@ TEST(TokenFile, RemovingTheNameDoesNoHarm) {
 TEST(TokenFile, OffsetsPastFourGibibytes) {
   const test::TempDir dir;
   constexpr int64_t kTokens = (int64_t{5} << 30) / 2;
-  write<uint16_t>(dir / "a.u16", {1});
+  write_tokens<uint16_t>(dir / "a.u16", {1});
   std::filesystem::resize_file(dir / "a.u16", kTokens * 2 - 2);  // a hole: takes no room on the disk
   std::ofstream(dir / "a.u16", std::ios::binary | std::ios::app) << std::string("\xCD\xAB", 2);
   const TokenFile file(Env::posix(), dir / "a.u16");
@@ -177,7 +177,7 @@ TEST(TokenFile, OffsetsPastFourGibibytes) {
 
 TEST(TokenFile, CanBeMoved) {
   const test::TempDir dir;
-  write<uint16_t>(dir / "a.u16", {5, 6});
+  write_tokens<uint16_t>(dir / "a.u16", {5, 6});
   TokenFile first(Env::posix(), dir / "a.u16");
   const TokenFile second(std::move(first));
   EXPECT_EQ(tokens_of(second, 1, 1), std::vector<int64_t>{6});

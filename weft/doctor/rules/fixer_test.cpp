@@ -6,6 +6,7 @@
 
 #include "weft/doctor/rules/preset.h"
 #include "weft/doctor/rules/symptom.h"
+#include "weft/doctor/rules/test_facts_impl.h"
 
 namespace weft::doctor {
 namespace {
@@ -16,8 +17,6 @@ using config::Severity;
 config::Document document(const std::string& text) {
   return config::parse_document(config::checked_source("ds.json", text));
 }
-
-config::Facts world(int64_t ranks) { return {{"world", config::int_fact(ranks, "--world")}}; }
 
 TEST(Fixer, RepairsWhatIsMechanicalAndKeepsTheRest) {
   const std::string text = R"({

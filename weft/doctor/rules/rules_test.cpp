@@ -8,6 +8,7 @@
 
 #include "weft/base/text.h"
 #include "weft/doctor/rules/diagnosis.h"
+#include "weft/doctor/rules/test_facts_impl.h"
 
 namespace weft::doctor {
 namespace {
@@ -51,7 +52,6 @@ std::string zero(int stage, const std::string& rest = "") {
 // A rule that only ever ticks never reports; its "bad" text is empty.
 const char* const kNeverReports = "";
 
-Facts world(int64_t ranks) { return {{"world", config::int_fact(ranks, "--world")}}; }
 Machine gpu(int64_t gib, double params) { return {.gpu_bytes = gib << 30, .params = params}; }
 Machine variable(const std::string& name, const std::string& value) { return {.environment = {{name, value}}}; }
 

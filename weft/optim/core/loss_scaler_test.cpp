@@ -7,13 +7,14 @@
 #include "weft/config/document.h"
 #include "weft/config/reading.h"
 #include "weft/optim/core/loss_scale_golden_impl.h"
+#include "weft/optim/core/test_refusal_impl.h"
 
 namespace weft::optim {
 namespace {
 
 using Outcome = LossScaler::Outcome;
 
-config::Fp16 section(std::string_view fp16) {
+config::Fp16 fp16_section(std::string_view fp16) {
   const auto source =
       std::make_shared<const config::Source>("c", cat("{\"train_batch_size\": 1, \"fp16\": ", fp16, "}"));
   return config::read_config(config::parse_document(source), {}).resolved.fp16;
@@ -50,7 +51,7 @@ TEST(LossScaler, GivesWhatDeepSpeedGives) {
     SCOPED_TRACE(testing::Message() << golden.fp16 << ", overflows " << patterns[golden.pattern].name);
     const std::vector<bool> overflows = overflows_of(patterns[golden.pattern]);
     ASSERT_EQ(overflows.size(), 3000U);
-    expect_like(read_loss_scaler(section(golden.fp16)), golden, overflows);
+    expect_like(read_loss_scaler(fp16_section(golden.fp16)), golden, overflows);
   }
 }
 
@@ -112,23 +113,15 @@ TEST(LossScaler, ARestoredOneGoesOnAsTheOther) {
 }
 
 TEST(LossScaler, ReadsTheConfig) {
-  EXPECT_EQ(read_loss_scaler(section("{enabled: false, loss_scale: 8}")).scale(), 1);
+  EXPECT_EQ(read_loss_scaler(fp16_section("{enabled: false, loss_scale: 8}")).scale(), 1);
   EXPECT_FALSE(read_loss_scaler({}).is_dynamic());
-  EXPECT_EQ(read_loss_scaler(section("{enabled: true}")).scale(), 65536);
-  EXPECT_TRUE(read_loss_scaler(section("{enabled: true}")).is_dynamic());
-  EXPECT_EQ(read_loss_scaler(section("{enabled: true, loss_scale: 8.5}")).scale(), 8.5);
+  EXPECT_EQ(read_loss_scaler(fp16_section("{enabled: true}")).scale(), 65536);
+  EXPECT_TRUE(read_loss_scaler(fp16_section("{enabled: true}")).is_dynamic());
+  EXPECT_EQ(read_loss_scaler(fp16_section("{enabled: true, loss_scale: 8.5}")).scale(), 8.5);
 }
 
 TEST(LossScaler, SaysEverythingThatIsWrongAtOnce) {
-  const auto refusal = [](const config::Fp16& fp16) -> std::string {
-    try {
-      read_loss_scaler(fp16);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::kInput);
-      return error.what();
-    }
-    return "(none)";
-  };
+  const auto refusal = [](const config::Fp16& fp16) { return refusal_of([&] { read_loss_scaler(fp16); }); };
   const std::string said = refusal(
       {.enabled = true, .initial_scale_power = 200, .loss_scale_window = 0, .hysteresis = 0, .min_loss_scale = -1});
   for (const std::string_view part :

@@ -4,29 +4,22 @@
 
 #include "weft/base/error.h"
 #include "weft/base/text.h"
-#include "weft/config/hjson.h"
 #include "weft/config/setting.h"
+#include "weft/optim/core/test_refusal_impl.h"
 
 namespace weft::optim {
 namespace {
 
-config::Optimizer section(std::string_view type, std::string_view params) {
-  const auto source = std::make_shared<const config::Source>("params", std::string(params));
-  return {.type = std::string(type), .params = config::parse_hjson(source)};
+config::Optimizer optimizer_section(std::string_view type, std::string_view params) {
+  return {.type = std::string(type), .params = params_of(params)};
 }
 
 AdamSettings adam_of(std::string_view type, std::string_view params) {
-  return std::get<AdamSettings>(read_optimizer(section(type, params)));
+  return std::get<AdamSettings>(read_optimizer(optimizer_section(type, params)));
 }
 
-std::string refusal(std::string_view type, std::string_view params) {
-  try {
-    read_optimizer(section(type, params));
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    return error.what();
-  }
-  return "(none)";
+std::string optimizer_refusal(std::string_view type, std::string_view params) {
+  return refusal_of([&] { read_optimizer(optimizer_section(type, params)); });
 }
 
 TEST(OptimizerSettings, DefaultsAreDeepSpeeds) {
@@ -37,17 +30,17 @@ TEST(OptimizerSettings, DefaultsAreDeepSpeeds) {
   EXPECT_EQ(adam.eps, 1e-8);
   EXPECT_EQ(adam.weight_decay, 0);
   EXPECT_TRUE(adam.bias_correction);
-  const auto lion = std::get<LionSettings>(read_optimizer(section("LION", "{lr: 0.5, betas: [0.8, 0.7]}")));
+  const auto lion = std::get<LionSettings>(read_optimizer(optimizer_section("LION", "{lr: 0.5, betas: [0.8, 0.7]}")));
   EXPECT_EQ(lion.lr, 0.5);
   EXPECT_EQ(lion.beta2, 0.7);
   const auto sgd = std::get<SgdSettings>(read_optimizer({.type = "SGD"}));
   EXPECT_EQ(sgd.momentum, 0);
-  const auto adagrad = std::get<AdagradSettings>(read_optimizer(section("adagrad", "{lr_decay: 0.5}")));
+  const auto adagrad = std::get<AdagradSettings>(read_optimizer(optimizer_section("adagrad", "{lr_decay: 0.5}")));
   EXPECT_EQ(adagrad.lr, 1e-2);
   EXPECT_EQ(adagrad.lr_decay, 0.5);
   EXPECT_EQ(adagrad.eps, 1e-10);
   EXPECT_EQ(adagrad.initial_sum, 0);
-  const auto lamb = std::get<LambSettings>(read_optimizer(section("Lamb", "{max_coeff: 0.3}")));
+  const auto lamb = std::get<LambSettings>(read_optimizer(optimizer_section("Lamb", "{max_coeff: 0.3}")));
   EXPECT_EQ(lamb.lr, 1e-3);
   EXPECT_EQ(lamb.max_coeff, 0.3);
   EXPECT_EQ(lamb.min_coeff, 0.01);
@@ -75,21 +68,17 @@ TEST(OptimizerSettings, DeepSpeedsClassesAreKnownByName) {
     EXPECT_EQ(config_name(type), "Adam");
   }
   for (const std::string_view type : {"FusedLion", "CPULion", "DeepSpeedCPULion"}) {
-    EXPECT_EQ(std::get<LionSettings>(read_optimizer(section(type, "{lr: 0.5}"))).lr, 0.5) << type;
+    EXPECT_EQ(std::get<LionSettings>(read_optimizer(optimizer_section(type, "{lr: 0.5}"))).lr, 0.5) << type;
     EXPECT_EQ(config_name(type), "Lion");
   }
-  EXPECT_EQ(std::get<LambSettings>(read_optimizer(section("FusedLamb", "{}"))).max_coeff, 10);
-  EXPECT_EQ(std::get<AdagradSettings>(read_optimizer(section("DeepSpeedCPUAdagrad", "{}"))).lr, 1e-2);
-  EXPECT_EQ(std::get<AdagradSettings>(read_optimizer(section("CPUAdagrad", "{}"))).eps, 1e-10);
+  EXPECT_EQ(std::get<LambSettings>(read_optimizer(optimizer_section("FusedLamb", "{}"))).max_coeff, 10);
+  EXPECT_EQ(std::get<AdagradSettings>(read_optimizer(optimizer_section("DeepSpeedCPUAdagrad", "{}"))).lr, 1e-2);
+  EXPECT_EQ(std::get<AdagradSettings>(read_optimizer(optimizer_section("CPUAdagrad", "{}"))).eps, 1e-10);
   EXPECT_EQ(config_name("adamw"), "AdamW");
   EXPECT_EQ(config_name("SGD"), "SGD");
 }
 
-struct Refused {
-  std::string_view type, params, said;
-};
-
-constexpr Refused kRefused[] = {
+constexpr RefusedParams kRefusedOptimizers[] = {
     {"AdmaW", "{}", "did you mean AdamW?"},
     {"sgd", "{}", "did you mean SGD?"},
     {"FusedAdamW", "{}", "known: Adagrad, Adam, AdamW, Lamb, Lion, SGD"},
@@ -114,14 +103,15 @@ constexpr Refused kRefused[] = {
 };
 
 TEST(OptimizerSettings, RefusesWhatItCannotUse) {
-  for (const Refused& r : kRefused) {
-    EXPECT_NE(refusal(r.type, r.params).find(r.said), std::string::npos) << refusal(r.type, r.params);
+  for (const RefusedParams& r : kRefusedOptimizers) {
+    EXPECT_NE(optimizer_refusal(r.type, r.params).find(r.said), std::string::npos)
+        << optimizer_refusal(r.type, r.params);
   }
   EXPECT_THROW(read_optimizer({}), Error);
 }
 
 TEST(OptimizerSettings, SaysWhyItHasNotWhatDeepSpeedHas) {
-  constexpr Refused kAbsent[] = {
+  constexpr RefusedParams kAbsent[] = {
       {"Muon", "it makes whole matrices orthogonal", "use AdamW, which DeepSpeed's Muon gives"},
       {"muon", "weft updates flat slices, which hold parts of them", "use AdamW"},
       {"MuAdam", "base shapes that the Python package mup puts on parameters",
@@ -133,7 +123,7 @@ TEST(OptimizerSettings, SaysWhyItHasNotWhatDeepSpeedHas) {
       {"OneBitLamb", "weft does not have the optimizer OneBitLamb", "use Lamb"},
   };
   for (const auto& [type, why, instead] : kAbsent) {
-    const std::string said = refusal(type, "{lr: 1e-3}");
+    const std::string said = optimizer_refusal(type, "{lr: 1e-3}");
     EXPECT_NE(said.find(why), std::string::npos) << said;
     EXPECT_NE(said.find(instead), std::string::npos) << said;
   }
@@ -142,7 +132,7 @@ TEST(OptimizerSettings, SaysWhyItHasNotWhatDeepSpeedHas) {
 TEST(OptimizerSettings, EveryArgumentOfTheTableIsKnown) {
   for (const std::string_view type : {"adagrad", "adam", "adamw", "lamb", "lion"}) {
     for (const config::Argument& argument : config::find_arguments("optimizer", type)->arguments) {
-      const std::string said = refusal(type, cat("{", argument.name, ": {}}"));
+      const std::string said = optimizer_refusal(type, cat("{", argument.name, ": {}}"));
       EXPECT_EQ(said.find("is no argument"), std::string::npos) << said;
     }
   }
@@ -150,7 +140,7 @@ TEST(OptimizerSettings, EveryArgumentOfTheTableIsKnown) {
 
 TEST(OptimizerSettings, TheRateCanBeMoved) {
   for (const std::string_view type : {"Adagrad", "AdamW", "Lamb", "Lion", "SGD"}) {
-    UpdateSettings settings = read_optimizer(section(type, "{lr: 0.25}"));
+    UpdateSettings settings = read_optimizer(optimizer_section(type, "{lr: 0.25}"));
     EXPECT_EQ(lr_of(settings), 0.25);
     set_lr(settings, 0.5);
     EXPECT_EQ(lr_of(settings), 0.5);

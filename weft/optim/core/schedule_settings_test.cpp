@@ -2,32 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include "weft/base/error.h"
-#include "weft/config/hjson.h"
 #include "weft/config/setting.h"
+#include "weft/optim/core/test_refusal_impl.h"
 
 namespace weft::optim {
 namespace {
 
-config::Value parsed(std::string_view text) {
-  return config::parse_hjson(std::make_shared<const config::Source>("params", std::string(text)));
+std::string schedule_refusal(std::string_view type, std::string_view params, size_t num_groups = 1) {
+  return refusal_of([&] { read_schedule({.type = std::string(type), .params = params_of(params)}, num_groups); });
 }
 
-std::string refusal(std::string_view type, std::string_view params, size_t num_groups = 1) {
-  try {
-    read_schedule({.type = std::string(type), .params = parsed(params)}, num_groups);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInput);
-    return error.what();
-  }
-  return "(none)";
-}
-
-struct Refused {
-  std::string_view type, params, said;
-};
-
-constexpr Refused kRefused[] = {
+constexpr RefusedParams kRefusedSchedules[] = {
     {"WarmupLr", "{}", "did you mean WarmupLR?"},
     {"StepLR", "{}", "known: WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle"},
     {"WarmupLR", "{warmup_num_steps: 0}", "warmup_num_steps is 0, expected a positive integer"},
@@ -48,26 +33,26 @@ constexpr Refused kRefused[] = {
 };
 
 TEST(ScheduleSettings, RefusesWhatItCannotUse) {
-  for (const Refused& r : kRefused) {
-    EXPECT_NE(refusal(r.type, r.params).find(r.said), std::string::npos) << refusal(r.type, r.params);
+  for (const RefusedParams& r : kRefusedSchedules) {
+    EXPECT_NE(schedule_refusal(r.type, r.params).find(r.said), std::string::npos) << schedule_refusal(r.type, r.params);
   }
 }
 
 TEST(ScheduleSettings, SaysEverythingAtOnce) {
-  const std::string said = refusal("WarmupDecayLR", "{warmup_num_steps: -1, warmup_typ: 3}");
+  const std::string said = schedule_refusal("WarmupDecayLR", "{warmup_num_steps: -1, warmup_typ: 3}");
   EXPECT_NE(said.find("total_num_steps is missing"), std::string::npos) << said;
   EXPECT_NE(said.find("warmup_num_steps is -1"), std::string::npos) << said;
   EXPECT_NE(said.find("did you mean warmup_type?"), std::string::npos) << said;
 }
 
 TEST(ScheduleSettings, AListHasOneValueForEachGroup) {
-  EXPECT_EQ(refusal("WarmupLR", "{warmup_min_lr: [1, 2]}", 2), "(none)");
-  EXPECT_NE(refusal("WarmupLR", "{warmup_min_lr: [1, 2]}", 3), "(none)");
+  EXPECT_EQ(schedule_refusal("WarmupLR", "{warmup_min_lr: [1, 2]}", 2), "(none)");
+  EXPECT_NE(schedule_refusal("WarmupLR", "{warmup_min_lr: [1, 2]}", 3), "(none)");
 }
 
 TEST(ScheduleSettings, NullIsAsIfAbsent) {
-  EXPECT_EQ(refusal("WarmupLR", "{warmup_max_lr: null}"), "(none)");
-  EXPECT_NE(refusal("WarmupDecayLR", "{total_num_steps: null}"), "(none)");
+  EXPECT_EQ(schedule_refusal("WarmupLR", "{warmup_max_lr: null}"), "(none)");
+  EXPECT_NE(schedule_refusal("WarmupDecayLR", "{total_num_steps: null}"), "(none)");
 }
 
 // The table that `weft check` judges arguments by must know what is read here.
@@ -76,7 +61,7 @@ TEST(ScheduleSettings, EveryArgumentOfTheTableIsRead) {
     if (set.of != "scheduler") continue;
     for (const std::string_view type : set.types) {
       for (const config::Argument& argument : set.arguments) {
-        const std::string said = refusal(type, std::string("{") + std::string(argument.name) + ": {}}");
+        const std::string said = schedule_refusal(type, std::string("{") + std::string(argument.name) + ": {}}");
         EXPECT_EQ(said.find("is no argument"), std::string::npos) << said;
         EXPECT_NE(said, "(none)") << type << " ignores " << argument.name;
       }

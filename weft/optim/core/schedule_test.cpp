@@ -4,16 +4,15 @@
 
 #include <cmath>
 
-#include "weft/config/hjson.h"
 #include "weft/optim/core/schedule_golden_impl.h"
 #include "weft/optim/core/schedule_settings.h"
+#include "weft/optim/core/test_refusal_impl.h"
 
 namespace weft::optim {
 namespace {
 
 Schedule schedule_of(std::string_view type, std::string_view params) {
-  const auto source = std::make_shared<const config::Source>("params", std::string(params));
-  return read_schedule({.type = std::string(type), .params = config::parse_hjson(source)}, 2);
+  return read_schedule({.type = std::string(type), .params = params_of(params)}, 2);
 }
 
 // 1e-12 of the value. torch makes its cosine by steps, each from the last, so that near 0 only the difference is small.
