@@ -34,7 +34,7 @@ bool fraction_known(const ProgressSample& sample) { return std::isfinite(sample.
 double clamped_fraction(const ProgressSample& sample) { return std::clamp(sample.fraction, 0.0, 1.0); }
 
 // Rounded down: 100% means done.
-std::string percent_text(const ProgressSample& sample) {
+std::string share_text(const ProgressSample& sample) {
   if (!fraction_known(sample)) return "";
   // The nudge keeps 0.29, which is stored a hair below, from reading 28%.
   return cat(static_cast<int>(clamped_fraction(sample) * 100 + 1e-9), "%");
@@ -76,7 +76,7 @@ std::string ascii_bar(double fraction, int columns, const Terminal& terminal) {
 
 // In the order of the line, left to right.
 std::vector<Part> parts_of(std::string_view title, const ProgressSample& sample, const Terminal& terminal) {
-  const std::string percent = percent_text(sample), left = left_text(sample);
+  const std::string percent = share_text(sample), left = left_text(sample);
   const std::string bar = percent.empty() ? "" : std::string(kMinBarColumns, ' ');
   return {
       {.importance = 6, .text = printable(title, terminal), .look = Style::kBold},
@@ -133,7 +133,7 @@ std::string plain_progress_line(std::string_view title, const ProgressSample& sa
   if (!line.empty()) line += ": ";
   line += cat(sample.unit, " ", sample.step);
   if (sample.total_steps > 0) line += cat("/", sample.total_steps);
-  if (fraction_known(sample)) line += cat(" (", percent_text(sample), ")");
+  if (fraction_known(sample)) line += cat(" (", share_text(sample), ")");
   if (sample.loss) line += cat(", loss ", loss_text(*sample.loss));
   if (sample.tokens_per_s > 0) line += cat(", ", rate_text(sample, " tokens/s"));
   if (const std::string left = left_text(sample); !left.empty()) line += cat(", ", left, " left");

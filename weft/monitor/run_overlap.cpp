@@ -7,15 +7,15 @@
 namespace weft::detail {
 namespace {
 
-struct Interval {
+struct TimeSpan {
   double start = 0, end = 0;
 };
 
 // What the intervals cover, overlaps counted once.
-double covered(std::vector<Interval> intervals) {
-  std::ranges::sort(intervals, {}, &Interval::start);
+double covered(std::vector<TimeSpan> intervals) {
+  std::ranges::sort(intervals, {}, &TimeSpan::start);
   double total = 0, until = -1e300;
-  for (const Interval& it : intervals) {
+  for (const TimeSpan& it : intervals) {
     total += std::max(0.0, it.end - std::max(it.start, until));
     until = std::max(until, it.end);
   }
@@ -28,13 +28,13 @@ bool is_compute(std::string_view category) {
 bool is_communication(std::string_view category) { return category == "reduce" || category == "gather"; }
 
 struct RankSpans {
-  std::vector<Interval> compute, comm, waits;
+  std::vector<TimeSpan> compute, comm, waits;
 };
 
 RankSpans inside(const std::vector<const TimelineSpan*>& spans, const TimelineStep& step) {
   RankSpans out;
   for (const TimelineSpan* span : spans) {
-    const Interval it{std::max(span->start_ns, step.start_ns), std::min(span->end_ns, step.end_ns)};
+    const TimeSpan it{std::max(span->start_ns, step.start_ns), std::min(span->end_ns, step.end_ns)};
     if (it.end <= it.start) continue;
     if (is_compute(span->category)) out.compute.push_back(it);
     if (is_communication(span->category)) out.comm.push_back(it);
@@ -43,7 +43,7 @@ RankSpans inside(const std::vector<const TimelineSpan*>& spans, const TimelineSt
   return out;
 }
 
-double covered_by_either(std::vector<Interval> a, const std::vector<Interval>& b) {
+double covered_by_either(std::vector<TimeSpan> a, const std::vector<TimeSpan>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return covered(std::move(a));
 }
