@@ -5,6 +5,7 @@
 
 #include "tests/support/rank_processes.h"
 #include "tests/support/test_helpers.h"
+#include "tests/support/text.h"
 
 extern "C" [[gnu::noinline]] void weft_test_hangs_here() {
   while (true) ::pause();
@@ -15,8 +16,6 @@ extern "C" [[gnu::noinline]] void weft_test_rank_below_hangs_here() {
 
 namespace weft::test {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 WEFT_RANK_MAIN(hangs_below_a_hung_test) {
   self.store().set("ready", concat(::getpid()));
@@ -51,16 +50,16 @@ TEST(Misbehaving, DISABLED_Passes) {}
 TEST(Main, AHungTestEndsWithItsNameAndStacks) {
   const auto result = run_test_again("Misbehaving.DISABLED_Hangs", {"WEFT_TEST_DEADLINE_S=2"});
   EXPECT_EQ(result.exit_code, kHungExitCode) << result.err;
-  EXPECT_TRUE(contains(result.err, "Misbehaving.DISABLED_Hangs did not finish within")) << result.err;
-  EXPECT_TRUE(contains(result.err, "weft_test_hangs_here")) << result.err;
+  EXPECT_TRUE(has(result.err, "Misbehaving.DISABLED_Hangs did not finish within")) << result.err;
+  EXPECT_TRUE(has(result.err, "weft_test_hangs_here")) << result.err;
   expect_no_child_left();
 }
 
 TEST(Main, AHungTestShowsAndEndsItsRanks) {
   const auto result = run_test_again("Misbehaving.DISABLED_HangsWithARank", {"WEFT_TEST_DEADLINE_S=2"});
   EXPECT_EQ(result.exit_code, kHungExitCode) << result.err;
-  EXPECT_TRUE(contains(result.err, "weft_test_hangs_here")) << result.err;
-  EXPECT_TRUE(contains(result.err, "weft_test_rank_below_hangs_here")) << result.err;
+  EXPECT_TRUE(has(result.err, "weft_test_hangs_here")) << result.err;
+  EXPECT_TRUE(has(result.err, "weft_test_rank_below_hangs_here")) << result.err;
   const std::string before_pid = "rank is ";
   const size_t at = result.out.find(before_pid);
   ASSERT_NE(at, std::string::npos) << result.out;
@@ -71,21 +70,21 @@ TEST(Main, AHangAtExitIsSeenToo) {
   // Long enough for a machine that stands still for seconds: the deadline counts for every phase before the exit too.
   const auto result = run_test_again("Misbehaving.DISABLED_HangsAtExit", {"WEFT_TEST_DEADLINE_S=5"});
   EXPECT_EQ(result.exit_code, kHungExitCode) << result.err;
-  EXPECT_TRUE(contains(result.err, "the exit of the test program did not finish")) << result.err;
-  EXPECT_TRUE(contains(result.err, "weft_test_hangs_here")) << result.err;
+  EXPECT_TRUE(has(result.err, "the exit of the test program did not finish")) << result.err;
+  EXPECT_TRUE(has(result.err, "weft_test_hangs_here")) << result.err;
 }
 
 TEST(Main, AllSkippedExits77WithTheReason) {
   const auto result = run_test_again("Misbehaving.DISABLED_Skips");
   EXPECT_EQ(result.exit_code, 77) << result.err;
-  EXPECT_TRUE(contains(result.out, "skipped: Misbehaving.DISABLED_Skips: ")) << result.out;
-  EXPECT_TRUE(contains(result.out, "no such device here")) << result.out;
+  EXPECT_TRUE(has(result.out, "skipped: Misbehaving.DISABLED_Skips: ")) << result.out;
+  EXPECT_TRUE(has(result.out, "no such device here")) << result.out;
 }
 
 TEST(Main, SomeSkippedExits0AndStillTellsTheReason) {
   const auto result = run_test_again("Misbehaving.DISABLED_Skips:Misbehaving.DISABLED_Passes");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_TRUE(contains(result.out, "no such device here")) << result.out;
+  EXPECT_TRUE(has(result.out, "no such device here")) << result.out;
 }
 
 TEST(Main, AFailureBesideSkipsIsAFailure) {
@@ -96,7 +95,7 @@ TEST(Main, RefusesADeadlineThatIsNone) {
   for (const std::string value : {"soon", "0", "-3", "1x", ""}) {
     const auto result = run_test_again("Misbehaving.DISABLED_Passes", {"WEFT_TEST_DEADLINE_S=" + value});
     EXPECT_EQ(result.exit_code, 2) << value;
-    EXPECT_TRUE(contains(result.err, "WEFT_TEST_DEADLINE_S must be")) << result.err;
+    EXPECT_TRUE(has(result.err, "WEFT_TEST_DEADLINE_S must be")) << result.err;
   }
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "tests/support/test_helpers.h"
+#include "tests/support/text.h"
 
 extern "C" [[gnu::noinline]] void weft_test_rank_process_hangs_here() {
   while (true) ::pause();
@@ -16,8 +17,6 @@ extern "C" [[gnu::noinline]] void weft_test_rank_process_hangs_here() {
 
 namespace weft::test {
 namespace {
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 WEFT_RANK_MAIN(speaks_and_exits_with_its_rank) {
   std::printf("rank %d of %d\n", self.rank(), self.world());
@@ -105,7 +104,7 @@ TEST(RankProcesses, AHungRankIsKilledAtTheDeadlineAndItsStackTold) {
     EXPECT_TRUE(result.hung);
     EXPECT_EQ(result.signal, SIGKILL);
     EXPECT_GE(result.seconds, 2);
-    EXPECT_TRUE(contains(result.stacks, "weft_test_rank_process_hangs_here")) << result.stacks;
+    EXPECT_TRUE(has(result.stacks, "weft_test_rank_process_hangs_here")) << result.stacks;
   }
   expect_no_child_left();
 }
@@ -134,7 +133,7 @@ TEST(RankProcesses, AKilledRankIsSeenAndFreesTheBarrier) {
   EXPECT_EQ(results[1].exit_code, -1);
   EXPECT_FALSE(results[1].hung);
   for (const int survivor : {0, 2}) {
-    EXPECT_TRUE(contains(results[survivor].err, "rank 1 ended without arriving at barrier 1")) << results[survivor].err;
+    EXPECT_TRUE(has(results[survivor].err, "rank 1 ended without arriving at barrier 1")) << results[survivor].err;
   }
   EXPECT_FALSE(ranks.signal(1, SIGKILL));
   expect_no_child_left();
@@ -149,7 +148,7 @@ TEST(RankProcesses, AnExceptionIsToldWithItsText) {
 TEST(RankProcesses, AFailedExpectationFailsTheRank) {
   const auto results = run_ranks_as_processes("fails_an_expectation", 1);
   EXPECT_EQ(results.at(0).exit_code, 1);
-  EXPECT_TRUE(contains(results.at(0).out, "as it should")) << results.at(0).out;
+  EXPECT_TRUE(has(results.at(0).out, "as it should")) << results.at(0).out;
 }
 
 TEST(RankProcesses, ExpectAllOkShowsTheStandardErrorOfWhoFailed) {
@@ -190,8 +189,8 @@ TEST(RankProcesses, AnUnknownEntryIsRefusedWithTheListOfKnownOnes) {
     RankProcesses ranks("no_such_entry", 1);
     FAIL() << "accepted";
   } catch (const std::invalid_argument& error) {
-    EXPECT_TRUE(contains(error.what(), "no WEFT_RANK_MAIN(no_such_entry)")) << error.what();
-    EXPECT_TRUE(contains(error.what(), "passes_values_round")) << error.what();
+    EXPECT_TRUE(has(error.what(), "no WEFT_RANK_MAIN(no_such_entry)")) << error.what();
+    EXPECT_TRUE(has(error.what(), "passes_values_round")) << error.what();
   }
 }
 

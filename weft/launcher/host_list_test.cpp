@@ -5,11 +5,14 @@
 #include <functional>
 
 #include "tests/support/temp_dir.h"
+#include "tests/support/text.h"
 #include "weft/base/env.h"
 #include "weft/base/error.h"
 
 namespace weft::launcher {
 namespace {
+
+using test::has;
 
 using Hosts = std::vector<Host>;
 
@@ -22,8 +25,6 @@ std::string refusal(const std::function<Hosts()>& body) {
   }
   return "accepted";
 }
-
-bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
 TEST(HostList, NamesAndRanks) {
   const std::pair<std::string, Hosts> cases[] = {

@@ -6,11 +6,14 @@
 #include <filesystem>
 
 #include "tests/support/temp_dir.h"
+#include "tests/support/text.h"
 #include "weft/base/error.h"
 #include "weft/launcher/rank_environment.h"
 
 namespace weft::launcher {
 namespace {
+
+using test::has;
 
 std::string refusal_of(const LaunchSpec& spec) {
   try {
@@ -21,8 +24,6 @@ std::string refusal_of(const LaunchSpec& spec) {
   }
   return "";
 }
-
-bool has(const std::string& text, std::string_view words) { return text.find(words) != std::string::npos; }
 
 TEST(Preflight, RefusesRanksThatCannotBe) {
   EXPECT_TRUE(has(refusal_of({.argv = {"true"}, .num_local = 0}), "0 is outside 1..1024"));

@@ -5,11 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/base/text.h"
+#include "weft/monitor/test_spans_impl.h"
 
 namespace weft {
 namespace {
 
-constexpr int64_t kStart_ns = 1'800'000'000'000'000'000, kMs = 1'000'000;
+constexpr int64_t kStart_ns = 1'800'000'000'000'000'000;
 
 // Four ranks of one host that did all_reduce #1 to #last_finished of "world", 10 ms apart.
 struct SampleRun {

@@ -6,16 +6,18 @@
 #include <pty.h>
 #include <sys/ioctl.h>
 
-#include <cctype>
 #include <cmath>
 #include <thread>
 
+#include "tests/support/text.h"
 #include "weft/base/log.h"
+#include "weft/monitor/test_spans_impl.h"
 
 namespace weft {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
+using test::count_of;
+using test::without_escapes;
 
 const ProgressSample kSample{
     .step = 450, .total_steps = 1000, .fraction = 0.45, .loss = 3.2144, .tokens_per_s = 12345, .eta_s = 130};
@@ -57,24 +59,6 @@ class StderrTo {
  private:
   int before_;
 };
-
-std::string without_escapes(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\033') {
-      out += text[i];
-      continue;
-    }
-    while (i < text.size() && !std::isalpha(static_cast<unsigned char>(text[i]))) ++i;
-  }
-  return out;
-}
-
-size_t count_of(std::string_view text, std::string_view piece) {
-  size_t count = 0;
-  for (size_t at = text.find(piece); at != std::string_view::npos; at = text.find(piece, at + piece.size())) ++count;
-  return count;
-}
 
 TEST(ProgressLine, ShowsEverythingWhereThereIsRoom) {
   const std::string line = live_progress_line("train", kSample, {.is_tty = true, .columns = 100});

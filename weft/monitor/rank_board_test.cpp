@@ -12,6 +12,7 @@
 #include "tests/support/temp_dir.h"
 #include "weft/monitor/host_name.h"
 #include "weft/monitor/machine_use.h"
+#include "weft/monitor/test_spans_impl.h"
 #include "weft/monitor/timeline.h"
 #include "weft/monitor/write_trouble.h"
 
@@ -59,17 +60,13 @@ TEST(RankBoard, AFolderThatIsGoneCostsNothingButAWarning) {
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
-SpanEvent span(SpanCategory category, int64_t start_ns, int64_t end_ns, int64_t value = 0) {
-  return {.name = "x", .category = category, .value = value, .start_ns = start_ns, .end_ns = end_ns};
-}
-
 TEST(Timeline, JoinsTheLastStepsOfAllRanksOnOneClock) {
   LateSteps late;
   for (int64_t step = 1; step <= 5; ++step) {
     const int64_t at = 1000 * step;
-    late.add(std::vector<SpanEvent>{span(SpanCategory::kForward, at, at + 400),
-                                    span(SpanCategory::kReduce, at + 300, at + 600),
-                                    span(SpanCategory::kStep, at, at + 1000, step)});
+    late.add(std::vector<SpanEvent>{span_of(SpanCategory::kForward, at, at + 400),
+                                    span_of(SpanCategory::kReduce, at + 300, at + 600),
+                                    span_of(SpanCategory::kStep, at, at + 1000, step)});
   }
   const auto got = nlohmann::json::parse(timeline_json({late.text(), late.text(), "{torn"}, {0, -50, 0}));
   ASSERT_EQ(got["steps"].size(), LateSteps::kSteps);

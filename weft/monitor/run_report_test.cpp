@@ -6,13 +6,14 @@
 #include <limits>
 #include <set>
 
+#include "tests/support/text.h"
 #include "weft/base/text.h"
 #include "weft/base/utf8.h"
 
 namespace weft {
 namespace {
 
-bool has(const std::string& text, std::string_view piece) { return text.find(piece) != std::string::npos; }
+using test::has;
 
 RunFiles sample_run(int num_steps) {
   RunFiles run{.folder = "runs/gpt-nano"};

@@ -4,17 +4,17 @@
 
 #include <climits>
 
+#include "weft/monitor/test_spans_impl.h"
+
 namespace weft {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
-
-SpanEvent span(SpanCategory category, int64_t start_ms, int64_t end_ms, int64_t value = 0) {
-  return {.name = "x", .category = category, .value = value, .start_ns = start_ms * kMs, .end_ns = end_ms * kMs};
+SpanEvent span_in_ms(SpanCategory category, int64_t start_ms, int64_t end_ms, int64_t value = 0) {
+  return span_of(category, start_ms * kMs, end_ms * kMs, value);
 }
 
 SpanEvent reduce(int32_t bucket, int64_t start_ms, int64_t end_ms, int64_t bytes = 1024) {
-  SpanEvent event = span(SpanCategory::kReduce, start_ms, end_ms);
+  SpanEvent event = span_in_ms(SpanCategory::kReduce, start_ms, end_ms);
   event.bucket = bucket;
   event.bytes = bytes;
   return event;
@@ -22,14 +22,14 @@ SpanEvent reduce(int32_t bucket, int64_t start_ms, int64_t end_ms, int64_t bytes
 
 // 100 ms from `at`: 5 data, 30 forward, 40 backward, 20 optimizer of which 8 wait for two buckets, 5 other.
 std::vector<SpanEvent> whole_step(int64_t number, int64_t at) {
-  return {span(SpanCategory::kData, at, at + 5),
-          span(SpanCategory::kForward, at + 5, at + 35),
+  return {span_in_ms(SpanCategory::kData, at, at + 5),
+          span_in_ms(SpanCategory::kForward, at + 5, at + 35),
           reduce(0, at + 50, at + 65),
-          span(SpanCategory::kBackward, at + 35, at + 75),
+          span_in_ms(SpanCategory::kBackward, at + 35, at + 75),
           reduce(1, at + 60, at + 83),
-          span(SpanCategory::kExposedWait, at + 75, at + 83),
-          span(SpanCategory::kOptimizer, at + 75, at + 95),
-          span(SpanCategory::kStep, at, at + 100, number)};
+          span_in_ms(SpanCategory::kExposedWait, at + 75, at + 83),
+          span_in_ms(SpanCategory::kOptimizer, at + 75, at + 95),
+          span_in_ms(SpanCategory::kStep, at, at + 100, number)};
 }
 
 TEST(StepTimes, PartsAddUpToTheStep) {
@@ -81,36 +81,36 @@ TEST(StepTimes, StepsMayComeInPiecesOrSeveralAtOnce) {
 
 TEST(StepTimes, AWaitInsideAWaitIsWaitedOnce) {
   StepCollector collector;
-  const auto steps =
-      collector.add(std::vector{span(SpanCategory::kExposedWait, 10, 20), span(SpanCategory::kExposedWait, 5, 30),
-                                span(SpanCategory::kExposedWait, 40, 41), span(SpanCategory::kStep, 0, 50)});
+  const auto steps = collector.add(
+      std::vector{span_in_ms(SpanCategory::kExposedWait, 10, 20), span_in_ms(SpanCategory::kExposedWait, 5, 30),
+                  span_in_ms(SpanCategory::kExposedWait, 40, 41), span_in_ms(SpanCategory::kStep, 0, 50)});
   EXPECT_DOUBLE_EQ(steps.at(0).exposed_comm_ms, 26);
 }
 
 TEST(StepTimes, WhatLiesBeforeTheStepIsNotInIt) {
   StepCollector collector;
-  const auto steps = collector.add(
-      std::vector{span(SpanCategory::kForward, 0, 60), reduce(0, 10, 70), span(SpanCategory::kStep, 50, 100)});
+  const auto steps = collector.add(std::vector{span_in_ms(SpanCategory::kForward, 0, 60), reduce(0, 10, 70),
+                                               span_in_ms(SpanCategory::kStep, 50, 100)});
   EXPECT_DOUBLE_EQ(steps.at(0).forward_ms, 10) << "an evaluation that ran on is cut";
   EXPECT_DOUBLE_EQ(steps.at(0).buckets.at(0).ms, 60) << "a reduce is a whole one";
 }
 
 TEST(StepTimes, ALateReduceCountsForTheNextStep) {
   StepCollector collector;
-  EXPECT_TRUE(collector.add(std::vector{span(SpanCategory::kStep, 0, 10)}).at(0).buckets.empty());
-  const auto next = collector.add(std::vector{reduce(4, 2, 9), span(SpanCategory::kStep, 10, 20)});
+  EXPECT_TRUE(collector.add(std::vector{span_in_ms(SpanCategory::kStep, 0, 10)}).at(0).buckets.empty());
+  const auto next = collector.add(std::vector{reduce(4, 2, 9), span_in_ms(SpanCategory::kStep, 10, 20)});
   EXPECT_EQ(next.at(0).buckets.at(0).bucket, 4);
 }
 
 TEST(StepTimes, SurvivesTimesThatCannotBe) {
   StepCollector collector;
-  SpanEvent huge = span(SpanCategory::kForward, 0, 0);
+  SpanEvent huge = span_in_ms(SpanCategory::kForward, 0, 0);
   huge.start_ns = INT64_MIN;
   huge.end_ns = INT64_MAX;
-  SpanEvent odd = span(static_cast<SpanCategory>(99), 1, 2);
+  SpanEvent odd = span_in_ms(static_cast<SpanCategory>(99), 1, 2);
   const auto steps =
-      collector.add(std::vector{span(SpanCategory::kForward, 9, 3), odd, reduce(-1, 8, 1, -5),
-                                span(SpanCategory::kStep, 10, 5), huge, span(SpanCategory::kStep, 20, 30)});
+      collector.add(std::vector{span_in_ms(SpanCategory::kForward, 9, 3), odd, reduce(-1, 8, 1, -5),
+                                span_in_ms(SpanCategory::kStep, 10, 5), huge, span_in_ms(SpanCategory::kStep, 20, 30)});
   ASSERT_EQ(steps.size(), 2U);
   EXPECT_EQ(steps[0].step_ms, 0);
   EXPECT_EQ(steps[0].forward_ms, 0);
@@ -119,10 +119,10 @@ TEST(StepTimes, SurvivesTimesThatCannotBe) {
 
 TEST(StepTimes, WithoutStepsMemoryStaysBounded) {
   StepCollector collector;
-  const std::vector<SpanEvent> many(StepCollector::kMaxPending + 5, span(SpanCategory::kForward, 1, 2));
+  const std::vector<SpanEvent> many(StepCollector::kMaxPending + 5, span_in_ms(SpanCategory::kForward, 1, 2));
   EXPECT_TRUE(collector.add(many).empty());
   EXPECT_EQ(collector.num_forgotten(), 5U);
-  EXPECT_EQ(collector.add(std::vector{span(SpanCategory::kStep, 0, 3)}).size(), 1U);
+  EXPECT_EQ(collector.add(std::vector{span_in_ms(SpanCategory::kStep, 0, 3)}).size(), 1U);
 }
 
 TEST(StepHistory, LeavesTheWarmUpOut) {

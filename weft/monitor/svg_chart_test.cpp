@@ -6,10 +6,14 @@
 #include <cmath>
 #include <limits>
 
+#include "tests/support/text.h"
 #include "weft/base/text.h"
 
 namespace weft {
 namespace {
+
+using test::count_of;
+using test::has;
 
 const double kNan = std::nan("");
 const double kInf = std::numeric_limits<double>::infinity();
@@ -18,14 +22,6 @@ Chart chart_of(std::vector<ChartPoint> points, SeriesLook look = SeriesLook::kLi
   Chart chart{.id = "c", .title = "Loss", .description = "d", .x_label = "step", .y_label = "loss"};
   chart.series.push_back({.name = "s", .look = look, .points = std::move(points)});
   return chart;
-}
-
-bool has(const std::string& text, std::string_view piece) { return text.find(piece) != std::string::npos; }
-
-size_t count_of(const std::string& text, std::string_view piece) {
-  size_t count = 0;
-  for (size_t at = text.find(piece); at != std::string::npos; at = text.find(piece, at + 1)) ++count;
-  return count;
 }
 
 TEST(Ticks, AreRoundAndInside) {

@@ -4,10 +4,13 @@
 
 #include <sstream>
 
+#include "tests/support/text.h"
 #include "weft/base/text.h"
 
 namespace weft {
 namespace {
+
+using test::without_escapes;
 
 const Table kTable{"train gpt-nano",
                    {{"final loss", "2.005", "below 4.62", Mark::kGood},
@@ -20,18 +23,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
-}
-
-std::string without_escapes(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\033') {
-      while (text[i] != 'm') ++i;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
 }
 
 TEST(Table, AlignsColumnsInABox) {

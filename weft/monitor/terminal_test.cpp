@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 
+#include "tests/support/posix.h"
 #include "weft/base/text.h"
 #include "weft/monitor/html.h"
 #include "weft/monitor/numbers.h"
@@ -56,15 +57,6 @@ struct Pty {
   }
 };
 
-struct Pipe {
-  int ends[2] = {-1, -1};
-  Pipe() { EXPECT_EQ(::pipe(ends), 0); }
-  ~Pipe() {
-    ::close(ends[0]);
-    ::close(ends[1]);
-  }
-};
-
 using Variables = std::map<std::string, std::string>;
 
 Terminal detect_with(const Variables& variables, int fd) {
@@ -82,19 +74,19 @@ TEST(Terminal, ReadsTheWindowOfATty) {
 }
 
 TEST(Terminal, FallsBackToColumnsThenToEighty) {
-  const Pipe pipe;
-  EXPECT_EQ(detect_with({{"COLUMNS", "33"}}, pipe.ends[1]).columns, 33);
+  const test::Pipe pipe = test::make_pipe();
+  EXPECT_EQ(detect_with({{"COLUMNS", "33"}}, pipe.write_end.get()).columns, 33);
   EXPECT_EQ(detect_with({{"COLUMNS", "44"}}, Pty(0).slave).columns, 44);
   for (const char* wrong : {"", "0", "-5", "80x", "99999999999999999999"}) {
-    EXPECT_EQ(detect_with({{"COLUMNS", wrong}}, pipe.ends[1]).columns, 80) << wrong;
+    EXPECT_EQ(detect_with({{"COLUMNS", wrong}}, pipe.write_end.get()).columns, 80) << wrong;
   }
 }
 
 TEST(Terminal, ColourNeedsATtyThatWantsIt) {
   const Pty pty(80);
-  const Pipe pipe;
+  const test::Pipe pipe = test::make_pipe();
   EXPECT_TRUE(detect_with({{"TERM", "xterm"}}, pty.slave).colour);
-  EXPECT_FALSE(detect_with({{"TERM", "xterm"}}, pipe.ends[1]).colour);
+  EXPECT_FALSE(detect_with({{"TERM", "xterm"}}, pipe.write_end.get()).colour);
   EXPECT_FALSE(detect_with({{"TERM", "xterm"}, {"NO_COLOR", "1"}}, pty.slave).colour);
   EXPECT_FALSE(detect_with({{"TERM", "dumb"}}, pty.slave).colour);
 }
@@ -137,25 +129,24 @@ TEST(Terminal, PrintableRemovesWhatMovesTheCursor) {
 }
 
 TEST(Terminal, AClosedReaderIsNoReasonToDie) {
-  Pipe pipe;
-  ::close(pipe.ends[0]);
+  test::Pipe pipe = test::make_pipe();
+  pipe.read_end.reset();
   ASSERT_NE(::signal(SIGPIPE, SIG_DFL), SIG_ERR);
-  write_quietly(pipe.ends[1], "nobody reads this");  // the default action of SIGPIPE would end the test here
+  write_quietly(pipe.write_end.get(), "nobody reads this");  // the default action of SIGPIPE would end the test here
   sigset_t pending;
   ::sigpending(&pending);
   EXPECT_EQ(sigismember(&pending, SIGPIPE), 0);
-  pipe.ends[0] = -1;
 }
 
 TEST(Terminal, AFullPipeIsNotReady) {
-  const Pipe pipe;
-  ASSERT_TRUE(can_write_now(pipe.ends[1]));
-  ASSERT_EQ(::fcntl(pipe.ends[1], F_SETFL, O_NONBLOCK), 0);
+  const test::Pipe pipe = test::make_pipe();
+  ASSERT_TRUE(can_write_now(pipe.write_end.get()));
+  ASSERT_EQ(::fcntl(pipe.write_end.get(), F_SETFL, O_NONBLOCK), 0);
   const std::string block(4096, 'x');
-  while (::write(pipe.ends[1], block.data(), block.size()) > 0) {
+  while (::write(pipe.write_end.get(), block.data(), block.size()) > 0) {
   }
-  EXPECT_FALSE(can_write_now(pipe.ends[1]));
-  write_quietly(pipe.ends[1], "lost");  // EAGAIN
+  EXPECT_FALSE(can_write_now(pipe.write_end.get()));
+  write_quietly(pipe.write_end.get(), "lost");  // EAGAIN
 }
 
 TEST(Numbers, ReadAsPeopleWriteThem) {

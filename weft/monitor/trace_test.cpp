@@ -17,7 +17,7 @@
 namespace weft {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 using test::TempDir;
 
 constexpr uint64_t kLimit = 1 << 28;
@@ -34,20 +34,20 @@ std::string written(Env& env, const std::string& path, std::span<const SpanEvent
   return read_file(env, path, kLimit);
 }
 
-std::vector<json> of_kind(const json& trace, std::string_view kind) {
-  std::vector<json> out;
-  for (const json& event : trace) {
+std::vector<Json> of_kind(const Json& trace, std::string_view kind) {
+  std::vector<Json> out;
+  for (const Json& event : trace) {
     if (event.at("ph") == kind) out.push_back(event);
   }
   return out;
 }
 
-int64_t ns(const json& us) { return std::llround(us.get<double>() * 1000); }
+int64_t ns(const Json& us) { return std::llround(us.get<double>() * 1000); }
 
 // Of each row: any two spans are apart, or one lies in the other.
-void expect_nested(const json& trace) {
+void expect_nested(const Json& trace) {
   std::map<std::pair<int64_t, int64_t>, std::vector<std::pair<int64_t, int64_t>>> rows;
-  for (const json& event : of_kind(trace, "X")) {
+  for (const Json& event : of_kind(trace, "X")) {
     const int64_t start = ns(event["ts"]);
     rows[{event["pid"].get<int64_t>(), event["tid"].get<int64_t>()}].emplace_back(start, -(start + ns(event["dur"])));
   }
@@ -74,7 +74,7 @@ TEST(TraceWriter, WritesWhatTheSpansSay) {
                         .value = -7,
                         .start_ns = 1'002'003,
                         .end_ns = 1'002'010};
-  const json trace = json::parse(written(env, "t", {&event, 1}, {.rank = 5, .host = "node1"}, 1'000'000));
+  const Json trace = Json::parse(written(env, "t", {&event, 1}, {.rank = 5, .host = "node1"}, 1'000'000));
   const auto spans = of_kind(trace, "X");
   ASSERT_EQ(spans.size(), 1U);
   EXPECT_EQ(spans[0]["name"], "reduce");
@@ -82,9 +82,9 @@ TEST(TraceWriter, WritesWhatTheSpansSay) {
   EXPECT_EQ(spans[0]["pid"], 5);
   EXPECT_EQ(spans[0]["ts"], 2.003);
   EXPECT_EQ(spans[0]["dur"], 0.007);
-  EXPECT_EQ(spans[0]["args"], (json{{"bucket", 3}, {"bytes", 4096}, {"peer", -7}}));
-  std::map<std::string, json> names;
-  for (const json& event_of_row : of_kind(trace, "M")) names[event_of_row["name"].get<std::string>()] = event_of_row;
+  EXPECT_EQ(spans[0]["args"], (Json{{"bucket", 3}, {"bytes", 4096}, {"peer", -7}}));
+  std::map<std::string, Json> names;
+  for (const Json& event_of_row : of_kind(trace, "M")) names[event_of_row["name"].get<std::string>()] = event_of_row;
   EXPECT_EQ(names["process_name"]["args"]["name"], "rank 5 on node1");
   EXPECT_EQ(names["thread_name"]["args"]["name"], "reduce");
   EXPECT_EQ(names["thread_name"]["tid"], spans[0]["tid"]);
@@ -92,7 +92,7 @@ TEST(TraceWriter, WritesWhatTheSpansSay) {
 
 TEST(TraceWriter, AnEmptyTraceIsATrace) {
   CrashEnv env;
-  EXPECT_TRUE(of_kind(json::parse(written(env, "t", {})), "X").empty());
+  EXPECT_TRUE(of_kind(Json::parse(written(env, "t", {})), "X").empty());
 }
 
 TEST(TraceWriter, SpansOfAStepAddUpToTheStep) {
@@ -105,10 +105,10 @@ TEST(TraceWriter, SpansOfAStepAddUpToTheStep) {
     events.push_back(span("optimizer", SpanCategory::kOptimizer, at + 80'001, at + 100'003));
     events.push_back(span("step", SpanCategory::kStep, at, at + 100'003));
   }
-  const json trace = json::parse(written(env, "t", events));
+  const Json trace = Json::parse(written(env, "t", events));
   expect_nested(trace);
   int64_t parts_ns = 0;
-  for (const json& event : of_kind(trace, "X")) {
+  for (const Json& event : of_kind(trace, "X")) {
     if (event["cat"] != "step") {
       parts_ns += ns(event["dur"]);
       continue;
@@ -124,10 +124,10 @@ TEST(TraceWriter, OverlappingReducesGetRowsOfTheirOwn) {
       span("a", SpanCategory::kReduce, 0, 10),  span("b", SpanCategory::kReduce, 5, 15),
       span("c", SpanCategory::kReduce, 10, 20), span("inside d", SpanCategory::kReduce, 22, 24),
       span("d", SpanCategory::kReduce, 20, 30), span("late, in d", SpanCategory::kReduce, 21, 23)};
-  const json trace = json::parse(written(env, "t", events));
+  const Json trace = Json::parse(written(env, "t", events));
   expect_nested(trace);
   std::map<std::string, int64_t> row;
-  for (const json& event : of_kind(trace, "X")) row[event["name"].get<std::string>()] = event["tid"].get<int64_t>();
+  for (const Json& event : of_kind(trace, "X")) row[event["name"].get<std::string>()] = event["tid"].get<int64_t>();
   EXPECT_NE(row["a"], row["b"]);
   EXPECT_EQ(row["a"], row["c"]);
   EXPECT_EQ(row["d"], row["inside d"]);
@@ -148,7 +148,7 @@ TEST(TraceWriter, AnyHeapOfSpansNests) {
   std::ranges::sort(events, [](const SpanEvent& a, const SpanEvent& b) {
     return a.end_ns != b.end_ns ? a.end_ns < b.end_ns : a.start_ns > b.start_ns;
   });
-  const json trace = json::parse(written(env, "t", events));
+  const Json trace = Json::parse(written(env, "t", events));
   EXPECT_EQ(of_kind(trace, "X").size(), events.size());
   expect_nested(trace);
 }
@@ -158,10 +158,10 @@ struct Arrow {
   bool operator==(const Arrow&) const = default;
 };
 
-std::vector<Arrow> arrows_of(const json& trace) {
+std::vector<Arrow> arrows_of(const Json& trace) {
   std::map<int64_t, Arrow> by_id;
-  for (const json& end : of_kind(trace, "s")) by_id[end["id"]] = {end["tid"], ns(end["ts"]), 0, 0};
-  for (const json& end : of_kind(trace, "f")) {
+  for (const Json& end : of_kind(trace, "s")) by_id[end["id"]] = {end["tid"], ns(end["ts"]), 0, 0};
+  for (const Json& end : of_kind(trace, "f")) {
     by_id[end["id"]].to_tid = end["tid"];
     by_id[end["id"]].to_ns = ns(end["ts"]);
   }
@@ -185,7 +185,7 @@ TEST(TraceWriter, ArrowsFollowABucketFromItsGradientToItsUpdate) {
       if (has_own_updates) events.back().bucket = at == 90 ? 0 : 1;
     }
     const int64_t compute = 1, bucket = 65, reduce = 129, second_reduce = 130;
-    EXPECT_EQ(arrows_of(json::parse(written(env, "t", events))),
+    EXPECT_EQ(arrows_of(Json::parse(written(env, "t", events))),
               (std::vector<Arrow>{{compute, 20, bucket, 20},
                                   {compute, 30, bucket, 30},
                                   {bucket, 24, reduce, 25},
@@ -204,7 +204,7 @@ TEST(TraceWriter, NamesMayHoldAnything) {
   std::vector<SpanEvent> events;
   for (const char* name : names)
     events.push_back({.name = name, .track = track_named(name), .key = name, .value = 1, .end_ns = 1});
-  const json trace = json::parse(written(env, "t", events, {.host = "h\"\n\xff", .run_id = "\\"}));
+  const Json trace = Json::parse(written(env, "t", events, {.host = "h\"\n\xff", .run_id = "\\"}));
   const auto spans = of_kind(trace, "X");
   ASSERT_EQ(spans.size(), std::size(expected));
   for (size_t i = 0; i < spans.size(); ++i) {
@@ -221,8 +221,8 @@ TEST(TraceWriter, TimesThatCannotBeStayHarmless) {
       span("from before", SpanCategory::kOther, 50, 150),
       span("for ever", SpanCategory::kOther, INT64_MIN, INT64_MAX),
       {.name = "odd", .category = static_cast<SpanCategory>(77), .start_ns = 200, .end_ns = 201}};
-  const json trace = json::parse(written(env, "t", events, {}, 100));
-  for (const json& event : of_kind(trace, "X")) {
+  const Json trace = Json::parse(written(env, "t", events, {}, 100));
+  for (const Json& event : of_kind(trace, "X")) {
     EXPECT_GE(event["ts"], 0) << event;
     EXPECT_GE(event["dur"], 0) << event;
     EXPECT_NE(event["name"], "before");
@@ -240,7 +240,7 @@ TEST(TraceWriter, CountersAreValuesOverTime) {
     TraceWriter trace(env, "t", {}, {.origin_ns = 0});
     trace.add_counters(2500, std::vector<CounterValue>{{.name = "bytes \"sent\"", .value = 7}});
   }
-  const auto values = of_kind(json::parse(read_file(env, "t", kLimit)), "C");
+  const auto values = of_kind(Json::parse(read_file(env, "t", kLimit)), "C");
   ASSERT_EQ(values.size(), 1U);
   EXPECT_EQ(values[0]["name"], "bytes \"sent\"");
   EXPECT_EQ(values[0]["ts"], 2.5);
@@ -296,9 +296,9 @@ class TraceMerge : public testing::Test {
     const std::vector<SpanEvent> events = {span("work", SpanCategory::kForward, origin_ns + 10, origin_ns + 30)};
     written(env_, path, events, {.rank = rank, .host = host, .clock = host + boot}, origin_ns);
   }
-  json merged(std::vector<TraceSource> sources) {
+  Json merged(std::vector<TraceSource> sources) {
     result_ = merge_traces(env_, sources, "all");
-    return json::parse(read_file(env_, "all", kLimit));
+    return Json::parse(read_file(env_, "all", kLimit));
   }
   std::string refusal(std::vector<TraceSource> sources) {
     try {
@@ -318,9 +318,9 @@ class TraceMerge : public testing::Test {
 TEST_F(TraceMerge, RanksOfOneHostShareAClock) {
   write("0", 0, 5000);
   write("1", 1, 4000);
-  const json trace = merged({{"0"}, {"1"}});
+  const Json trace = merged({{"0"}, {"1"}});
   std::map<int64_t, int64_t> start_ns;
-  for (const json& event : of_kind(trace, "X")) start_ns[event["pid"].get<int64_t>()] = ns(event["ts"]);
+  for (const Json& event : of_kind(trace, "X")) start_ns[event["pid"].get<int64_t>()] = ns(event["ts"]);
   EXPECT_EQ(start_ns[1], 10) << "the earliest origin is zero";
   EXPECT_EQ(start_ns[0], 1010);
   EXPECT_EQ(result_.num_events, 2U);
@@ -332,7 +332,7 @@ TEST_F(TraceMerge, AnotherHostNeedsAnOffset) {
   write("0", 0, 5000);
   write("1", 1, 900'000, "b");
   EXPECT_NE(refusal({{"0"}, {"1"}}).find("rank 1 ran on b, the first file's on a"), std::string::npos);
-  const json trace = merged({{"0"}, {"1", -894'000}});
+  const Json trace = merged({{"0"}, {"1", -894'000}});
   EXPECT_EQ(ns(of_kind(trace, "X").back()["ts"]), 1010);
 }
 
@@ -376,9 +376,9 @@ TEST_F(TraceMerge, FilesSayHowTheirClocksRun) {
   ASSERT_EQ(sources.size(), 2U);
   std::map<int64_t, std::vector<int64_t>> starts_ns;
   std::set<int64_t> errors_ns;
-  const json trace = merged(sources);
-  for (const json& event : of_kind(trace, "X")) starts_ns[event["pid"]].push_back(ns(event["ts"]));
-  for (const json& event : of_kind(trace, "M")) {
+  const Json trace = merged(sources);
+  for (const Json& event : of_kind(trace, "X")) starts_ns[event["pid"]].push_back(ns(event["ts"]));
+  for (const Json& event : of_kind(trace, "M")) {
     if (event["name"] == "weft_clock") errors_ns.insert(event["args"]["error_ns"].get<int64_t>());
   }
   EXPECT_EQ(errors_ns, (std::set<int64_t>{0, 31})) << "half the round trip; the last reading had none";
@@ -416,7 +416,7 @@ TEST_F(TraceMerge, AFileMayStopAnywhere) {
   const size_t header_end = whole.find('\n', 2) + 1;
   for (size_t size = header_end; size < whole.size(); ++size) {
     write_file(env_, "0", bytes_of(whole.substr(0, size)));
-    const json trace = merged({{"0"}});
+    const Json trace = merged({{"0"}});
     EXPECT_LE(of_kind(trace, "X").size(), 1U);
     EXPECT_EQ(result_.cut_short.size(), 1U) << size;
   }

@@ -10,34 +10,16 @@
 #include "weft/base/fd.h"
 #include "weft/base/text.h"
 #include "weft/monitor/live/http_impl.h"
+#include "weft/monitor/live/test_sockets_impl.h"
 
 namespace weft::detail {
 namespace {
 
 const ListenAddress kHere("127.0.0.1");
 
-UniqueFd connect_to(int port, int receive_bytes = 0) {
-  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (receive_bytes > 0) ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
-  sockaddr_in address{.sin_family = AF_INET,
-                      .sin_port = htons(static_cast<uint16_t>(port)),
-                      .sin_addr = {htonl(INADDR_LOOPBACK)},
-                      .sin_zero = {}};
-  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return UniqueFd();
-  return fd;
-}
-
 void ask(const UniqueFd& fd) {
   constexpr std::string_view kRequest = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
   ASSERT_EQ(::send(fd.get(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL), static_cast<ssize_t>(kRequest.size()));
-}
-
-std::string receive_all(const UniqueFd& fd) {
-  std::string all;
-  char piece[4096];
-  for (ssize_t got = 0; (got = ::recv(fd.get(), piece, sizeof piece, 0)) > 0;)
-    all.append(piece, static_cast<size_t>(got));
-  return all;
 }
 
 // A server whose one stream waits until it may not any more, and then says `last`.
@@ -77,7 +59,7 @@ TEST(HttpStream, HasTheLastWordWhenTheServerStops) {
   server.wait_until_streaming();
   server.stop_s();
   EXPECT_TRUE(server.was_last && server.was_sent);
-  const std::string all = receive_all(client);
+  const std::string all = receive(client);
   EXPECT_NE(all.find("last\n"), std::string::npos) << all;
 }
 
@@ -147,10 +129,6 @@ class Stranger {
   std::atomic<bool> over_ = false;
   std::thread thread_;
 };
-
-bool send_text(int fd, std::string_view text) {
-  return ::send(fd, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
-}
 
 std::string trouble_with(const Stranger& stranger, HttpAnswerLimits limits) {
   const auto answer = http_get("127.0.0.1", stranger.port(), "/api/state", "", limits);

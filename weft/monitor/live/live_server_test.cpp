@@ -12,38 +12,16 @@
 #include "weft/base/error.h"
 #include "weft/base/fd.h"
 #include "weft/base/text.h"
+#include "weft/monitor/live/test_sockets_impl.h"
 
 namespace weft {
 namespace {
 
-UniqueFd connect_to(int port) {
-  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{.sin_family = AF_INET,
-                      .sin_port = htons(static_cast<uint16_t>(port)),
-                      .sin_addr = {htonl(INADDR_LOOPBACK)},
-                      .sin_zero = {}};
-  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return UniqueFd();
-  return fd;
-}
-
-void send_text(const UniqueFd& fd, const std::string& text) {
-  ::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
-}
-
-// Up to the end of the connection, or until `until` was seen.
-std::string receive(const UniqueFd& fd, const std::string& until = "") {
-  std::string all;
-  char piece[4096];
-  for (ssize_t got = 0; (got = ::recv(fd.get(), piece, sizeof piece, 0)) > 0;) {
-    all.append(piece, static_cast<size_t>(got));
-    if (!until.empty() && all.find(until) != std::string::npos) break;
-  }
-  return all;
-}
+using detail::connect_to, detail::receive, detail::send_text;
 
 std::string get(int port, const std::string& path, const std::string& extra = "") {
   const UniqueFd fd = connect_to(port);
-  send_text(fd, cat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\n", extra, "\r\n"));
+  send_text(fd.get(), cat("GET ", path, " HTTP/1.1\r\nHost: localhost\r\n", extra, "\r\n"));
   return receive(fd);
 }
 
@@ -71,8 +49,8 @@ TEST_F(Server, OpenConnectionsDoNotKeepItFromEnding) {
   auto server = std::make_unique<LiveServer>(Env::posix(), folder(), LiveServerOptions{.port = 0});
   const UniqueFd silent = connect_to(server->port()), half = connect_to(server->port()),
                  events = connect_to(server->port());
-  send_text(half, "GET / HTT");
-  send_text(events, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  send_text(half.get(), "GET / HTT");
+  send_text(events.get(), "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_NE(receive(events, "event: state").find("event: state"), std::string::npos);
   server.reset();
   EXPECT_EQ(receive(silent), "");
@@ -115,7 +93,7 @@ TEST_F(Server, LeavesTheSignalsOfTheProcessAlone) {
     const UniqueFd fd = connect_to(server.port());
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    send_text(fd, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    send_text(fd.get(), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   }
   EXPECT_TRUE(get(server.port(), "/api/state").starts_with("HTTP/1.1 200"));
   ::sigaction(SIGPIPE, nullptr, &after);

@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-LiveState sample() {
+LiveState scraped_state() {
   LiveState state{.name = "my \"run\"\\\n", .status = "running", .step = 12, .num_bad_losses = 3};
   state.latest.set("loss", std::nan(""));
   state.latest.set("step_ms", 250);
@@ -37,7 +37,7 @@ bool has_line(const std::string& text, const std::string& line) {
 }
 
 TEST(Prometheus, ValuesAreInBaseUnits) {
-  const std::string text = prometheus_text(sample());
+  const std::string text = prometheus_text(scraped_state());
   EXPECT_TRUE(has_line(text, "weft_step 12")) << text;
   EXPECT_TRUE(has_line(text, "weft_step_seconds 0.25"));
   EXPECT_TRUE(has_line(text, "weft_step_part_seconds{part=\"forward\"} 0.1"));
@@ -50,7 +50,7 @@ TEST(Prometheus, ValuesAreInBaseUnits) {
 }
 
 TEST(Prometheus, WhatWasSentByOperationAndWhatRanksDiffer) {
-  const std::string text = prometheus_text(sample());
+  const std::string text = prometheus_text(scraped_state());
   EXPECT_TRUE(has_line(text, "weft_step_operation_sent_bytes{operation=\"reduce\"} 4096")) << text;
   EXPECT_TRUE(has_line(text, "weft_step_operation_sent_bytes{operation=\"loss\"} 400"));
   EXPECT_EQ(text.find("operation=\"gather\""), std::string::npos) << "not recorded";
@@ -62,20 +62,20 @@ TEST(Prometheus, WhatWasSentByOperationAndWhatRanksDiffer) {
 }
 
 TEST(Prometheus, LabelsAreEscapedAndALossThatIsNoNumberIsNaN) {
-  const std::string text = prometheus_text(sample());
+  const std::string text = prometheus_text(scraped_state());
   EXPECT_TRUE(has_line(text, R"(weft_run_info{run="my \"run\"\\\n",status="running"} 1)")) << text;
   EXPECT_TRUE(has_line(text, R"(weft_rank_gpu_ratio{rank="1",host="a\"b"} 0.5)"));
   EXPECT_TRUE(has_line(text, "weft_loss NaN"));
 }
 
 TEST(Prometheus, WhatIsNotRecordedHasNoLine) {
-  const std::string text = prometheus_text(sample());
+  const std::string text = prometheus_text(scraped_state());
   EXPECT_EQ(text.find("weft_mfu_ratio"), std::string::npos);
   EXPECT_EQ(text.find("weft_rank_resident_bytes"), std::string::npos);
 }
 
 TEST(Prometheus, EachMetricHasItsHeadOnceAndBeforeItsSamples) {
-  std::istringstream lines(prometheus_text(sample()));
+  std::istringstream lines(prometheus_text(scraped_state()));
   std::set<std::string> headed;
   std::string line, current;
   while (std::getline(lines, line)) {

@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-LiveState sample(int num_ranks = 4) {
+LiveState shown_state(int num_ranks = 4) {
   LiveState state{.name = "demo", .status = "running", .now_unix_s = 1000, .progress_unix_s = 998, .step = 12345};
   for (const auto& [name, value] : {std::pair{"loss", 2.345},
                                     {"step_ms", 201.0},
@@ -40,7 +40,7 @@ LiveState sample(int num_ranks = 4) {
 std::string joined(const std::vector<std::string>& lines) { return join(lines, "\n"); }
 
 TEST(Top, ShowsWhatMatters) {
-  const std::string text = joined(top_lines(sample(), {.columns = 100, .unicode = true}, 50));
+  const std::string text = joined(top_lines(shown_state(), {.columns = 100, .unicode = true}, 50));
   for (const char* word : {"demo", "running", "12,345", "2.345", "41.0K tokens/s", "ffff", "bbbb", "backward 110 ms",
                            "Communication", "30.0 %", "> 2 ", "blocks.3", "hello", "careful"})
     EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
@@ -48,36 +48,37 @@ TEST(Top, ShowsWhatMatters) {
 
 TEST(Top, NoLineIsWiderThanTheTerminal) {
   for (const int columns : {20, 40, 60, 80, 120}) {
-    for (const auto& line : top_lines(sample(64), {.columns = columns, .unicode = true}, 40))
+    for (const auto& line : top_lines(shown_state(64), {.columns = columns, .unicode = true}, 40))
       EXPECT_LT(display_columns(line), columns) << line;
   }
 }
 
 TEST(Top, FortyColumnsStillSayTheLossAndTheSlowRank) {
-  const std::string text = joined(top_lines(sample(64), {.columns = 40, .unicode = true}, 24));
+  const std::string text = joined(top_lines(shown_state(64), {.columns = 40, .unicode = true}, 24));
   EXPECT_NE(text.find("2.345"), std::string::npos) << text;
   EXPECT_NE(text.find("> 2 "), std::string::npos) << text;
 }
 
 TEST(Top, LogLinesLoseWhatANarrowWindowHasNoRoomFor) {
-  EXPECT_NE(joined(top_lines(sample(), {.columns = 80}, 40)).find("\n10:00:00 [weft rank 0] hello"), std::string::npos);
-  EXPECT_NE(joined(top_lines(sample(), {.columns = 40}, 40)).find("\n[weft rank 0] hello"), std::string::npos);
+  EXPECT_NE(joined(top_lines(shown_state(), {.columns = 80}, 40)).find("\n10:00:00 [weft rank 0] hello"),
+            std::string::npos);
+  EXPECT_NE(joined(top_lines(shown_state(), {.columns = 40}, 40)).find("\n[weft rank 0] hello"), std::string::npos);
 }
 
 TEST(Top, ASmallWindowKeepsTheHead) {
   for (const int rows : {1, 5, 12, 24}) {
-    const auto lines = top_lines(sample(64), {.columns = 80, .unicode = true}, rows);
+    const auto lines = top_lines(shown_state(64), {.columns = 80, .unicode = true}, rows);
     EXPECT_LE(static_cast<int>(lines.size()), rows);
     EXPECT_NE(lines[0].find("demo"), std::string::npos);
   }
-  EXPECT_NE(joined(top_lines(sample(64), {.columns = 80}, 24)).find("more ranks"), std::string::npos);
+  EXPECT_NE(joined(top_lines(shown_state(64), {.columns = 80}, 24)).find("more ranks"), std::string::npos);
 }
 
 TEST(Top, TextFromTheRunCannotDriveTheTerminal) {
   const std::string bad =
       "a\033[2Jb\r\xC2\x9B"
       "c";
-  LiveState state = sample();
+  LiveState state = shown_state();
   state.name = state.folder = state.status = state.status_note = bad;
   state.words = {{"device", bad}, {"data", bad}};
   for (auto& verdict : state.verdicts) verdict.id = verdict.label = verdict.note = bad;
@@ -91,7 +92,7 @@ TEST(Top, TextFromTheRunCannotDriveTheTerminal) {
 }
 
 TEST(Top, ASlowLinkHasALineOfItsOwn) {
-  LiveState state = sample();
+  LiveState state = shown_state();
   state.slow = {{.rank = -1, .phase = "link", .where = "", .percent = 40, .ms = 12, .since_step = 1200}};
   const std::string words = "the link between ranks is 40.0 % slower than it was, since step 1,200";
   EXPECT_NE(joined(top_lines(state, {.columns = 100}, 40)).find("\n" + words + "\n"), std::string::npos);
@@ -99,7 +100,7 @@ TEST(Top, ASlowLinkHasALineOfItsOwn) {
 }
 
 TEST(Top, NumbersBeyondAllBoundsAreShownAsTheyAre) {
-  LiveState state = sample();
+  LiveState state = shown_state();
   for (const char* name : {"tokens_per_s", "samples_per_s", "rss_bytes", "device_bytes", "forward_ms", "backward_ms"})
     state.latest.set(name, 1e300);
   state.ranks[0].numbers.set("rss_bytes", 1e300);
@@ -118,7 +119,7 @@ TEST(Top, AnEmptyRunIsNoTrouble) {
 }
 
 TEST(Top, TheSentenceNamesWhatIsOff) {
-  const std::string text = top_sentence(sample());
+  const std::string text = top_sentence(shown_state());
   EXPECT_EQ(text,
             "demo: running, step 12,345, loss 2.345, 41.0K tokens/s, 201 ms a step, communication 30.0 % (below 20 % "
             "wanted), "
