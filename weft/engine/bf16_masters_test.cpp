@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-constexpr int kNumSteps = 6;
+constexpr int kMasterSteps = 6;
 constexpr double kLr = 0.01;
 
 constexpr const char* kZero[] = {R"(, "zero_optimization": {"stage": 0}, "weft": {"shard_update": false})",
@@ -51,7 +51,7 @@ std::vector<at::Tensor> plain_loop(bool states) {
   }
   const at::ScalarType kept = states ? at::kBFloat16 : at::kFloat;
   at::Tensor momentum = at::zeros_like(flat(parameters)), variance = at::zeros_like(momentum);
-  for (int64_t step = 1; step <= kNumSteps; ++step) {
+  for (int64_t step = 1; step <= kMasterSteps; ++step) {
     std::vector<at::Tensor> grads;
     model.loss(step).backward();
     for (at::Tensor& tensor : parameters) {
@@ -83,7 +83,7 @@ TEST(Bf16Masters, GiveTheBitsOfAPlainLoopInEveryStage) {
           Model model;
           auto config = narrow(size, 1, states, cat(R"(, "gradient_clipping": 0)", zero));
           Engine engine(model.tensors(), config, world(run, ctx.rank(), size));
-          for (int64_t step = 1; step <= kNumSteps; ++step) {
+          for (int64_t step = 1; step <= kMasterSteps; ++step) {
             engine.backward(model.loss(step));
             engine.step();
           }
@@ -105,7 +105,7 @@ TEST(Bf16Masters, HaveTheSameBitsInEveryStage) {
       for (const char* zero : kZero) {
         auto config = narrow(3, 2, states, cat(R"(, "gradient_clipping": 0.05)", zero));
         config.optimizer.type = type;
-        const auto got = train_together(3, config, kNumSteps);
+        const auto got = train_together(3, config, kMasterSteps);
         if (first.empty()) first = got;
         for (size_t rank = 0; rank < 3; ++rank) expect_same_bits(got[rank], first[0], cat(type, zero));
         EXPECT_EQ(got[0].losses, first[0].losses) << type << zero;

@@ -20,7 +20,7 @@
 namespace weft {
 namespace {
 
-constexpr int kBefore = 3, kAfter = 3;
+constexpr int kStepsBefore = 3, kStepsAfter = 3;
 
 // A model with a frozen parameter and buffers: one that all ranks share, one that each rank has its own of.
 struct Wide : Model {
@@ -56,13 +56,13 @@ void train_on(Engine& engine, const Wide& model, const World& here, int from, in
   }
 }
 
-struct How {
+struct Setup {
   int world = 1;
   std::string more;
 };
 
-// Trains to step kBefore, saves, and trains on: what is there when it saves, and at the end.
-std::pair<State, State> save_and_go_on(const std::string& store, const How& how) {
+// Trains to step kStepsBefore, saves, and trains on: what is there when it saves, and at the end.
+std::pair<State, State> save_and_go_on(const std::string& store, const Setup& how) {
   std::pair<State, State> out;
   const std::string run = fresh_run();
   test::run_ranks_as_threads(how.world, [&](test::RankContext& ctx) {
@@ -70,13 +70,13 @@ std::pair<State, State> save_and_go_on(const std::string& store, const How& how)
     Wide model;
     Engine engine(model.tensors(), settings(how.world, 1, how.more), here);
     model.own.fill_(10 + ctx.rank());
-    train_on(engine, model, here, 0, kBefore);
+    train_on(engine, model, here, 0, kStepsBefore);
     const State saved = state_of(engine, model);
     const SaveReport report =
         engine.save_checkpoint(store, {.tag = "t", .client_state = {{"k", std::string("a\0b", 3)}}});
-    EXPECT_EQ(report.step, kBefore);
+    EXPECT_EQ(report.step, kStepsBefore);
     EXPECT_GT(report.bytes, 3 * 4 * 24 * 40);
-    train_on(engine, model, here, kBefore, kBefore + kAfter);
+    train_on(engine, model, here, kStepsBefore, kStepsBefore + kStepsAfter);
     engine.wait_for_checkpoint();
     const State end = state_of(engine, model);
     if (ctx.rank() == 0) out = {saved, end};
@@ -85,7 +85,7 @@ std::pair<State, State> save_and_go_on(const std::string& store, const How& how)
 }
 
 // Loads into a model of other values, and trains on.
-std::pair<State, State> load_and_go_on(const std::string& store, const How& how) {
+std::pair<State, State> load_and_go_on(const std::string& store, const Setup& how) {
   std::pair<State, State> out;
   const std::string run = fresh_run();
   test::run_ranks_as_threads(how.world, [&](test::RankContext& ctx) {
@@ -99,14 +99,14 @@ std::pair<State, State> load_and_go_on(const std::string& store, const How& how)
     Engine engine(model.tensors(), settings(how.world, 1, how.more), here);
     const auto loaded = engine.load_checkpoint(store);
     ASSERT_TRUE(loaded);
-    EXPECT_EQ(loaded->step, kBefore);
+    EXPECT_EQ(loaded->step, kStepsBefore);
     EXPECT_EQ(loaded->client_state.at("k"), std::string("a\0b", 3));
     EXPECT_EQ(loaded->tag, "t");
     EXPECT_TRUE(model.shared.to(at::kFloat).allclose(Wide().shared, 1e-2, 1e-2));
     EXPECT_TRUE((model.frozen.to(at::kFloat) - Wide().frozen).abs().max().item<float>() < 0.01);
     EXPECT_EQ(model.own[0].item<float>(), loaded->saved_world == how.world ? 10 + ctx.rank() : 10);
     const State saved = state_of(engine, model);
-    train_on(engine, model, here, kBefore, kBefore + kAfter);
+    train_on(engine, model, here, kStepsBefore, kStepsBefore + kStepsAfter);
     const State end = state_of(engine, model);
     if (ctx.rank() == 0) out = {saved, end};
   });
@@ -121,7 +121,7 @@ void expect_same_state(const State& a, const State& b, const std::string& which)
     EXPECT_TRUE(a.tensors[i].equal(b.tensors[i])) << which << ", tensor " << i;
 }
 
-const std::vector<std::string> kStages = {
+const std::vector<std::string> kStagesToResume = {
     R"(, "weft": {"shard_update": false})",
     R"(, "zero_optimization": {"stage": 1, "reduce_bucket_size": 300}, "weft": {"common_parameters": false})",
     R"(, "zero_optimization": {"stage": 2})",
@@ -142,14 +142,14 @@ class Resume : public testing::TestWithParam<From> {};
 TEST_P(Resume, FromAnyToAny) {
   const auto& [name, type, from_world] = GetParam();
   const bool all = std::getenv("WEFT_TEST_ALL") != nullptr;
-  for (size_t from = 0; from < kStages.size(); ++from) {
+  for (size_t from = 0; from < kStagesToResume.size(); ++from) {
     const test::TempDir dir;
-    const How before{.world = from_world, .more = type + kStages[from]};
+    const Setup before{.world = from_world, .more = type + kStagesToResume[from]};
     const auto [saved, end] = save_and_go_on(dir / "store", before);
     for (const int to_world : {1, 2, 3, 4}) {
       const size_t first = all ? 0 : (from + static_cast<size_t>(to_world)) % 2, stride = all ? 1 : 2;
-      for (size_t to = first; to < kStages.size(); to += stride) {
-        const How after{.world = to_world, .more = type + kStages[to]};
+      for (size_t to = first; to < kStagesToResume.size(); to += stride) {
+        const Setup after{.world = to_world, .more = type + kStagesToResume[to]};
         const std::string which = cat(from_world, before.more, " -> ", to_world, after.more);
         const auto [loaded, went_on] = load_and_go_on(dir / "store", after);
         expect_same_state(loaded, saved, which);
@@ -176,8 +176,8 @@ TEST(ResumeAcrossTypes, MastersBecomeParametersAndBack) {
   const std::string wide, narrow = R"(, "bf16": {"enabled": true})";
   for (const auto& [before, after] : {std::pair{narrow, wide}, std::pair{wide, narrow}}) {
     const test::TempDir dir;
-    const auto [saved, end] = save_and_go_on(dir / "store", {.world = 2, .more = before + kStages[2]});
-    const auto [loaded, went_on] = load_and_go_on(dir / "store", {.world = 3, .more = after + kStages[5]});
+    const auto [saved, end] = save_and_go_on(dir / "store", {.world = 2, .more = before + kStagesToResume[2]});
+    const auto [loaded, went_on] = load_and_go_on(dir / "store", {.world = 3, .more = after + kStagesToResume[5]});
     for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(loaded.tensors[i].equal(saved.tensors[i])) << i;
   }
 }

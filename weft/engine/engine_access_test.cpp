@@ -12,15 +12,10 @@
 namespace weft {
 namespace {
 
-constexpr const char* kStages[] = {R"(, "weft": {"shard_update": false})",
-                                   R"(, "zero_optimization": {"stage": 1, "reduce_bucket_size": 200})",
-                                   R"(, "zero_optimization": {"stage": 2}, "weft": {"common_parameters": false})",
-                                   R"(, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true})"};
-
-void on_ranks(int size, const std::function<void(const World&)>& body) {
-  const std::string run = fresh_run();
-  test::run_ranks_as_threads(size, [&](test::RankContext& ctx) { body(world(run, ctx.rank(), size)); });
-}
+constexpr const char* kStagesToAccess[] = {
+    R"(, "weft": {"shard_update": false})", R"(, "zero_optimization": {"stage": 1, "reduce_bucket_size": 200})",
+    R"(, "zero_optimization": {"stage": 2}, "weft": {"common_parameters": false})",
+    R"(, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true})"};
 
 void expect_misuse(const std::function<void()>& what, const std::string& part) {
   try {
@@ -31,15 +26,10 @@ void expect_misuse(const std::function<void()>& what, const std::string& part) {
   }
 }
 
-void step(Engine& engine, const Model& model, int64_t sample) {
-  engine.backward(model.loss(sample));
-  engine.step();
-}
-
 // --- Groups ------------------------------------------------------------------------------------------------------------
 
 TEST(EngineGroups, HaveRatesAndDecaysOfTheirOwn) {
-  for (const char* more : kStages) {
+  for (const char* more : kStagesToAccess) {
     on_ranks(2, [&](const World& here) {
       Model model;
       auto config = settings(2, 1, more);
@@ -47,12 +37,12 @@ TEST(EngineGroups, HaveRatesAndDecaysOfTheirOwn) {
       Engine engine(model.tensors(), config, here, options);
       EXPECT_EQ(engine.get_lrs(), (std::vector<double>{0, 0.01, 0.01}));
       const at::Tensor second = model.second.detach().clone(), first = model.first.detach().clone();
-      for (int64_t i = 0; i < 3; ++i) step(engine, model, i);
+      for (int64_t i = 0; i < 3; ++i) step_on(engine, model, i);
       EXPECT_TRUE(model.second.detach().equal(second)) << "a rate of 0: " << more;
       EXPECT_FALSE(model.first.detach().equal(first));
       engine.set_lr(0.5);
       EXPECT_EQ(engine.get_lrs(), (std::vector<double>{0.5, 0.5, 0.5}));
-      step(engine, model, 3);
+      step_on(engine, model, 3);
       EXPECT_FALSE(model.second.detach().equal(second));
     });
   }
@@ -60,13 +50,13 @@ TEST(EngineGroups, HaveRatesAndDecaysOfTheirOwn) {
 
 TEST(EngineGroups, ChangeNoBitOfAStage) {
   std::vector<at::Tensor> expected;
-  for (const char* more : {kStages[0], kStages[1], kStages[2]}) {
+  for (const char* more : {kStagesToAccess[0], kStagesToAccess[1], kStagesToAccess[2]}) {
     std::vector<std::vector<at::Tensor>> got(3);
     on_ranks(3, [&](const World& here) {
       Model model;
       Engine engine(model.tensors(), settings(3, 2, more), here,
                     {.groups = {vectors({.weight_decay = 0}), parameters_like("second", {.lr = 0.2})}});
-      for (int64_t i = 0; i < 8; ++i) step(engine, model, 3 * i + here.rank);
+      for (int64_t i = 0; i < 8; ++i) step_on(engine, model, 3 * i + here.rank);
       for (const auto& [name, tensor] : model.tensors().parameters)
         got[static_cast<size_t>(here.rank)].push_back(tensor.detach().clone());
     });
@@ -111,11 +101,11 @@ TEST(EngineGroups, MayHaveNothingOnARank) {
     for (const int size : {1, 3}) {
       on_ranks(size, [&](const World& here) {
         Model model;
-        auto config = settings(size, 1, size == 1 ? kStages[0] : kStages[1]);
+        auto config = settings(size, 1, size == 1 ? kStagesToAccess[0] : kStagesToAccess[1]);
         config.optimizer.type = type;
         Engine engine(model.tensors(), config, here,
                       {.groups = {parameters_like("seldom", {.lr = 0.2}), parameters_like("*", {.weight_decay = 0})}});
-        for (int64_t i = 0; i < 3; ++i) step(engine, model, i);
+        for (int64_t i = 0; i < 3; ++i) step_on(engine, model, i);
         EXPECT_EQ(engine.get_lrs(), (std::vector<double>{0.2, 0.01, 0.01}));
         if (here.rank != 0) return;
         if (expected.empty()) expected = {model.first.detach().clone(), model.seldom.detach().clone()};
@@ -138,23 +128,23 @@ TEST(EngineGroups, ThatDifferBetweenRanksAreRefused) {
 // --- Frozen, and not ---------------------------------------------------------------------------------------------------
 
 TEST(EngineFreezing, ParametersMayBeFrozenAndUnfrozenBetweenSteps) {
-  for (const char* more : kStages) {
+  for (const char* more : kStagesToAccess) {
     on_ranks(2, [&](const World& here) {
       Model model;
       model.second.set_requires_grad(false);
       Engine engine(model.tensors(), settings(2, 1, more), here);
       const auto now = [](const at::Tensor& tensor) { return tensor.detach().clone(); };
       const at::Tensor at_start = now(model.second);
-      for (int64_t i = 0; i < 3; ++i) step(engine, model, 2 * i + here.rank);
+      for (int64_t i = 0; i < 3; ++i) step_on(engine, model, 2 * i + here.rank);
       EXPECT_TRUE(now(model.second).equal(at_start)) << more;
       model.second.set_requires_grad(true);
       model.bias.set_requires_grad(false);
       const at::Tensor bias = now(model.bias);
-      for (int64_t i = 3; i < 6; ++i) step(engine, model, 2 * i + here.rank);
+      for (int64_t i = 3; i < 6; ++i) step_on(engine, model, 2 * i + here.rank);
       EXPECT_FALSE(now(model.second).equal(at_start)) << "trained from now on: " << more;
       EXPECT_TRUE(now(model.bias).equal(bias)) << "and this one no longer";
       model.bias.set_requires_grad(true);
-      step(engine, model, 12 + here.rank);
+      step_on(engine, model, 12 + here.rank);
       EXPECT_FALSE(now(model.bias).equal(bias));
       for (const auto& [name, tensor] : model.tensors().parameters) {
         const at::Tensor other = now(tensor);
@@ -168,19 +158,19 @@ TEST(EngineFreezing, ParametersMayBeFrozenAndUnfrozenBetweenSteps) {
 TEST(EngineFreezing, NotInTheMiddleOfAStep) {
   Model model;
   Engine engine(model.tensors(), settings(1, 2), world(fresh_run(), 0, 1));
-  step(engine, model, 0);
+  step_on(engine, model, 0);
   model.bias.set_requires_grad(false);
-  expect_misuse([&] { step(engine, model, 1); }, "in the middle of a step");
+  expect_misuse([&] { step_on(engine, model, 1); }, "in the middle of a step");
 }
 
 // --- Seen whole --------------------------------------------------------------------------------------------------------
 
 TEST(EngineAccess, EverythingIsSeenWholeAndCanBeSet) {
-  for (const char* more : kStages) {
+  for (const char* more : kStagesToAccess) {
     on_ranks(3, [&](const World& here) {
       Model model;
       Engine engine(model.tensors(), settings(3, 1, more), here);
-      for (int64_t i = 0; i < 2; ++i) step(engine, model, i);
+      for (int64_t i = 0; i < 2; ++i) step_on(engine, model, i);
       engine.backward(model.loss(2));
       const at::Tensor grad = engine.full_grad(model.first);
       EXPECT_EQ(grad.sizes(), model.first.sizes());
@@ -205,7 +195,7 @@ TEST(EngineAccess, EverythingIsSeenWholeAndCanBeSet) {
 TEST(EngineAccess, GradientsAreTheMeanOverRanks) {
   on_ranks(2, [&](const World& here) {
     Model model, alone;
-    Engine engine(model.tensors(), settings(2, 1, kStages[1]), here);
+    Engine engine(model.tensors(), settings(2, 1, kStagesToAccess[1]), here);
     engine.backward(model.loss(here.rank));
     ((alone.loss(0) + alone.loss(1)) / 2).backward();
     EXPECT_TRUE(at::allclose(engine.full_grad(model.second), alone.second.grad(), 1e-5, 1e-7));
@@ -218,7 +208,7 @@ TEST(EngineAccess, WhatIsNotThereIsSaid) {
   Engine engine(model.tensors(), settings(1, 1), world(fresh_run(), 0, 1));
   expect_misuse([&] { engine.full_grad(model.first); }, "no gradient");
   expect_misuse([&] { engine.full_param(model.first.detach()); }, "no parameter of the model");
-  step(engine, model, 0);
+  step_on(engine, model, 0);
   expect_misuse([&] { engine.full_state(model.first, "momentum"); }, "ask for 'exp_avg', 'exp_avg_sq'");
   expect_misuse([&] { engine.set_full_param(model.bias, model.first.detach()); },
                 "a value of [24, 40] for 'bias', which is [40]");
@@ -228,14 +218,15 @@ TEST(EngineAccess, WhatIsNotThereIsSaid) {
 }
 
 TEST(EngineAccess, OfFrozenParametersIsTheirValue) {
-  for (const char* more : {kStages[0], kStages[1], kStages[3], R"(, "zero_optimization": {"stage": 3})",
-                           R"(, "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0},
+  for (const char* more :
+       {kStagesToAccess[0], kStagesToAccess[1], kStagesToAccess[3], R"(, "zero_optimization": {"stage": 3})",
+        R"(, "zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 0},
                                "weft": {"common_parameters": false})"}) {
     on_ranks(2, [&](const World& here) {
       Model model;
       model.second.set_requires_grad(false);
       Engine engine(model.tensors(), settings(2, 1, more), here);
-      step(engine, model, here.rank);
+      step_on(engine, model, here.rank);
       EXPECT_TRUE(at::allclose(engine.full_param(model.second), numbers({40, 8}, 3), 1e-2, 1e-2)) << more;
       engine.backward(model.loss(1));
       expect_misuse([&] { engine.full_grad(model.second); }, "parameter 'second' is frozen: it has no gradient");
@@ -245,18 +236,18 @@ TEST(EngineAccess, OfFrozenParametersIsTheirValue) {
       expect_misuse([&] { engine.set_full_state(model.second, "exp_avg", model.second.detach()); }, "full_param()");
       engine.set_full_param(model.second, at::full_like(numbers({40, 8}, 3), 0.5));
       EXPECT_EQ(engine.full_param(model.second).sum().item<float>(), 160) << more;
-      step(engine, model, 2);
+      step_on(engine, model, 2);
       EXPECT_EQ(engine.full_param(model.second).sum().item<float>(), 160) << more;
     });
   }
 }
 
 TEST(EngineAccess, RanksThatAskForDifferentThingsAreTold) {
-  for (const char* more : {kStages[1], kStages[2], kStages[3]}) {
+  for (const char* more : {kStagesToAccess[1], kStagesToAccess[2], kStagesToAccess[3]}) {
     on_ranks(3, [&](const World& here) {
       Model model;
       Engine engine(model.tensors(), settings(3, 1, more), here);
-      step(engine, model, here.rank);
+      step_on(engine, model, here.rank);
       engine.backward(model.loss(here.rank));
       const at::Tensor& mine = here.rank == 1 ? model.bias : model.first;
       expect_misuse([&] { engine.full_grad(mine); },
@@ -279,7 +270,7 @@ TEST(EngineAccess, RanksThatAskForDifferentThingsAreTold) {
 TEST(EngineAccess, OfADeadEngineIsRefused) {
   Model model;
   Engine engine(model.tensors(), settings(1, 1), world(fresh_run(), 0, 1));
-  step(engine, model, 0);
+  step_on(engine, model, 0);
   model.second.set_data(numbers({40, 8}, 3));
   expect_misuse([&] { engine.backward(model.loss(1)); }, "was given other memory");
   const at::Tensor value = model.first.detach().clone();

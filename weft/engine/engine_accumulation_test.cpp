@@ -6,21 +6,24 @@
 #include <optional>
 
 #include "tests/support/ranks.h"
+#include "tests/support/text.h"
 #include "weft/base/error.h"
 #include "weft/engine/engine_test_impl.h"
 
 namespace weft {
 namespace {
 
-constexpr int kNumSteps = 4;
-constexpr int kParts = 3;
+using test::count_of;
+
+constexpr int kStepsByHand = 4;
+constexpr int kPartsByHand = 3;
 
 constexpr const char *kByHand = R"(, "managed_gradient_accumulation": false)",
                      *kOnce = R"(, "weft": {"reduce_each": "step", "shard_update": false})",
                      *kOnceStage1 = R"(, "zero_optimization": {"stage": 1}, "weft": {"reduce_each": "step"})";
 
 // Stage 1 with overlap is what DeepSpeed refuses.
-constexpr const char* kStages[] = {
+constexpr const char* kStagesByHand[] = {
     R"(, "weft": {"shard_update": false})",
     R"(, "zero_optimization": {"stage": 0, "overlap_comm": true, "reduce_bucket_size": 300})",
     R"(, "zero_optimization": {"stage": 1})",
@@ -78,10 +81,10 @@ class ByHand : public testing::TestWithParam<const char*> {};
 
 TEST_P(ByHand, ManyBackwardsAreTheMicroStepsOfAManagedStep) {
   for (const int size : {1, 2, 3}) {
-    const auto expected = train_together(size, settings(size, kParts, GetParam()), kNumSteps);
-    for (const char* stage : kStages) {
+    const auto expected = train_together(size, settings(size, kPartsByHand, GetParam()), kStepsByHand);
+    for (const char* stage : kStagesByHand) {
       const auto got = train_by_hand(size, settings(size, 1, cat(kByHand, GetParam(), stage)),
-                                     std::vector<int64_t>(kNumSteps, kParts));
+                                     std::vector<int64_t>(kStepsByHand, kPartsByHand));
       expect_all(got, expected[0], cat(size, " ranks", stage));
     }
   }
@@ -94,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(All, ByHand,
 
 TEST(EngineByHand, AStepHasAnyNumberOfBackwards) {
   std::optional<Trained> first;
-  for (const char* stage : kStages) {
+  for (const char* stage : kStagesByHand) {
     const auto got = train_by_hand(2, settings(2, 4, cat(kByHand, stage)), {1, 3, 2, 1, 4});
     if (!first) first = got[0];
     expect_all(got, *first, stage);
@@ -104,8 +107,9 @@ TEST(EngineByHand, AStepHasAnyNumberOfBackwards) {
 // Where ranks do not reduce each backward, they wait for step().
 TEST(EngineByHand, WhatIsReducedOnceIsReducedInStep) {
   for (const char* once : {kOnce, kOnceStage1}) {
-    const auto expected = train_together(2, settings(2, kParts, once), kNumSteps);
-    const auto got = train_by_hand(2, settings(2, 1, cat(kByHand, once)), std::vector<int64_t>(kNumSteps, kParts));
+    const auto expected = train_together(2, settings(2, kPartsByHand, once), kStepsByHand);
+    const auto got =
+        train_by_hand(2, settings(2, 1, cat(kByHand, once)), std::vector<int64_t>(kStepsByHand, kPartsByHand));
     expect_all(got, expected[0], once);
     EXPECT_EQ(got[0].totals.num_collectives, expected[0].totals.num_collectives) << once;
   }
@@ -113,23 +117,23 @@ TEST(EngineByHand, WhatIsReducedOnceIsReducedInStep) {
 
 // Added up on each rank, then reduced: by the backward after it, or by step() where there is none.
 TEST(EngineByHand, NoSyncHoldsBackInEveryStage) {
-  const auto expected = train_together(2, settings(2, kParts, kOnce), kNumSteps);
+  const auto expected = train_together(2, settings(2, kPartsByHand, kOnce), kStepsByHand);
   for (const bool all_held : {false, true}) {
     for (const char* managed : {kByHand, ""}) {
-      for (const char* stage : kStages) {
-        const auto got = train_by_hand(2, settings(2, 1, cat(managed, stage)), std::vector<int64_t>(kNumSteps, kParts),
-                                       [&](Engine& engine, const Model& model, int64_t from, int64_t count) {
-                                         const int64_t num_held = all_held ? count : count - 1;
-                                         {
-                                           const auto held = engine.no_sync();
-                                           EXPECT_FALSE(engine.is_gradient_accumulation_boundary());
-                                           for (int64_t i = from; i < from + num_held; ++i)
-                                             engine.backward(loss_of(model, engine.world(), i, count));
-                                         }
-                                         if (!all_held)
-                                           engine.backward(loss_of(model, engine.world(), from + num_held, count));
-                                         EXPECT_TRUE(engine.step().updated);
-                                       });
+      for (const char* stage : kStagesByHand) {
+        const auto got =
+            train_by_hand(2, settings(2, 1, cat(managed, stage)), std::vector<int64_t>(kStepsByHand, kPartsByHand),
+                          [&](Engine& engine, const Model& model, int64_t from, int64_t count) {
+                            const int64_t num_held = all_held ? count : count - 1;
+                            {
+                              const auto held = engine.no_sync();
+                              EXPECT_FALSE(engine.is_gradient_accumulation_boundary());
+                              for (int64_t i = from; i < from + num_held; ++i)
+                                engine.backward(loss_of(model, engine.world(), i, count));
+                            }
+                            if (!all_held) engine.backward(loss_of(model, engine.world(), from + num_held, count));
+                            EXPECT_TRUE(engine.step().updated);
+                          });
         expect_all(got, expected[0], cat(all_held ? "all held" : "all but one", managed, stage));
       }
     }
@@ -138,9 +142,9 @@ TEST(EngineByHand, NoSyncHoldsBackInEveryStage) {
 
 // The engine counts backwards, whether each has its step() or not.
 TEST(EngineByHand, BackwardsInsideNoSyncAreMicroSteps) {
-  const auto config = settings(2, kParts, kOnce);
-  const auto expected = train_together(2, config, kNumSteps);
-  const auto got = train_by_hand(2, config, std::vector<int64_t>(kNumSteps, kParts),
+  const auto config = settings(2, kPartsByHand, kOnce);
+  const auto expected = train_together(2, config, kStepsByHand);
+  const auto got = train_by_hand(2, config, std::vector<int64_t>(kStepsByHand, kPartsByHand),
                                  [](Engine& engine, const Model& model, int64_t from, int64_t count) {
                                    {
                                      const auto held = engine.no_sync();
@@ -195,12 +199,6 @@ std::string said_by(int size, const config::Resolved& config, const std::functio
   return testing::internal::GetCapturedStderr();
 }
 
-int count_of(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
-
 // 1328 elements. Every engine says it, and says it once.
 TEST(EngineByHand, NoSyncSaysWhatItCosts) {
   const auto enter_twice = [](Engine& engine) {
@@ -211,7 +209,7 @@ TEST(EngineByHand, NoSyncSaysWhatItCosts) {
       const std::string more =
           cat(R"(, "zero_optimization": {"stage": )", stage, "}", is_bf16 ? R"(, "bf16": {"enabled": true})" : "");
       const std::string said = said_by(2, settings(2, 1, more), enter_twice);
-      EXPECT_EQ(count_of(said, "no_sync()"), stage >= 2 ? 1 : 0) << said;
+      EXPECT_EQ(count_of(said, "no_sync()"), stage >= 2 ? 1U : 0U) << said;
       if (stage < 2) continue;
       EXPECT_NE(said.find(cat("no_sync() in stage ", stage, " keeps whole gradients until they are reduced: ",
                               is_bf16 ? "2.6 KiB" : "5.2 KiB", " more a rank")),
@@ -219,7 +217,8 @@ TEST(EngineByHand, NoSyncSaysWhatItCosts) {
           << said;
     }
   }
-  EXPECT_EQ(count_of(said_by(1, settings(1, 1, R"(, "zero_optimization": {"stage": 2})"), enter_twice), "no_sync()"), 0)
+  EXPECT_EQ(count_of(said_by(1, settings(1, 1, R"(, "zero_optimization": {"stage": 2})"), enter_twice), "no_sync()"),
+            0U)
       << "alone a rank keeps them anyway";
 }
 
@@ -246,10 +245,10 @@ TEST(EngineByHand, AGraphThatIsWaitedForSaysWhatItCosts) {
     });
     return count_of(testing::internal::GetCapturedStderr(), "keeps whole gradients until they are reduced: 5.2 KiB");
   };
-  EXPECT_EQ(train(true, R"("stage": 2)"), 1) << "once";
-  EXPECT_EQ(train(false, R"("stage": 2)"), 0);
-  EXPECT_EQ(train(true, R"("stage": 2, "overlap_comm": true)"), 0);
-  EXPECT_EQ(train(true, R"("stage": 1)"), 0) << "which keeps them anyway";
+  EXPECT_EQ(train(true, R"("stage": 2)"), 1U) << "once";
+  EXPECT_EQ(train(false, R"("stage": 2)"), 0U);
+  EXPECT_EQ(train(true, R"("stage": 2, "overlap_comm": true)"), 0U);
+  EXPECT_EQ(train(true, R"("stage": 1)"), 0U) << "which keeps them anyway";
 }
 
 TEST(EngineByHand, OverlapThatCannotBeIsSaid) {
@@ -257,8 +256,8 @@ TEST(EngineByHand, OverlapThatCannotBeIsSaid) {
   const std::string overlap = R"(, "zero_optimization": {"stage": 0, "overlap_comm": true})";
   const std::string said =
       said_by(2, settings(2, 1, cat(kByHand, overlap, R"(, "weft": {"reduce_each": "step"})")), nothing);
-  EXPECT_EQ(count_of(said, R"("overlap_comm" has no effect)"), 1) << said;
-  EXPECT_EQ(count_of(said_by(2, settings(2, 1, cat(kByHand, overlap)), nothing), "has no effect"), 0);
+  EXPECT_EQ(count_of(said, R"("overlap_comm" has no effect)"), 1U) << said;
+  EXPECT_EQ(count_of(said_by(2, settings(2, 1, cat(kByHand, overlap)), nothing), "has no effect"), 0U);
 }
 
 }  // namespace

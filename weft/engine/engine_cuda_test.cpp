@@ -17,8 +17,8 @@
 namespace weft {
 namespace {
 
-constexpr double kDeadlineS = 60;
-constexpr int kNumSteps = 5;
+constexpr double kDeviceDeadlineS = 60;
+constexpr int kDeviceSteps = 5;
 
 c10::impl::VirtualGuardImpl cuda() { return c10::impl::VirtualGuardImpl(c10::DeviceType::CUDA); }
 
@@ -58,11 +58,11 @@ class BackwardOnThisThread {
   const bool before_ = c10::AutogradState::get_tls_state().get_multithreading_enabled();
 };
 
-std::vector<at::Tensor> train(at::Device device, const World& world, const config::Resolved& config) {
+std::vector<at::Tensor> train_on_device(at::Device device, const World& world, const config::Resolved& config) {
   const BackwardOnThisThread apart;
   DeviceModel model(device);
   Engine engine(model.tensors(), config, world);
-  for (int64_t i = 0; i < kNumSteps * config.gradient_accumulation_steps; ++i) {
+  for (int64_t i = 0; i < kDeviceSteps * config.gradient_accumulation_steps; ++i) {
     engine.backward(model.loss(i * world.size + world.rank));
     engine.step();
   }
@@ -73,8 +73,8 @@ std::vector<at::Tensor> train_two(at::Device device, const std::string& more, in
   std::vector<at::Tensor> result;
   const std::string run = fresh_run();
   test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
-    const auto got =
-        train(device, world_of(run, ctx.rank(), 2, kDeadlineS * test::kSlowdown), settings(2, accumulation, more));
+    const auto got = train_on_device(device, world_of(run, ctx.rank(), 2, kDeviceDeadlineS * test::kSlowdown),
+                                     settings(2, accumulation, more));
     if (ctx.rank() == 0) result = got;
   });
   return result;
@@ -103,22 +103,18 @@ TEST_F(EngineOnCuda, FollowsTheCpu) {
   }
 }
 
-void expect_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << "parameter " << i;
-}
-
 // With clipping as well: sums of squares are taken in double, and the factor is rounded to fp32.
 TEST_F(EngineOnCuda, StagesHaveTheSameBits) {
   for (const char* more : {"", kClipped, kBf16}) {
     const auto expected = train_two(at::kCUDA, stage(0, more));
     for (const int number : {1, 2, 3}) {
       SCOPED_TRACE(cat("stage ", number, more));
-      expect_same(train_two(at::kCUDA, stage(number, more)), expected);
+      expect_equal(train_two(at::kCUDA, stage(number, more)), expected, cat("stage ", number, more));
     }
   }
   // Stages 0 and 1 add up before they reduce, the others after.
-  expect_same(train_two(at::kCUDA, stage(1), 2), train_two(at::kCUDA, stage(0), 2));
-  expect_same(train_two(at::kCUDA, stage(3), 2), train_two(at::kCUDA, stage(2), 2));
+  expect_equal(train_two(at::kCUDA, stage(1), 2), train_two(at::kCUDA, stage(0), 2), "stages 0 and 1");
+  expect_equal(train_two(at::kCUDA, stage(3), 2), train_two(at::kCUDA, stage(2), 2), "stages 2 and 3");
 }
 
 TEST_F(EngineOnCuda, OverlapAndBucketsChangeNoBit) {
@@ -127,13 +123,13 @@ TEST_F(EngineOnCuda, OverlapAndBucketsChangeNoBit) {
                            R"(, "zero_optimization": {"overlap_comm": true, "contiguous_gradients": false})",
                            R"(, "zero_optimization": {"overlap_comm": true}, "weft": {"bucket": "auto"})"}) {
     SCOPED_TRACE(more);
-    expect_same(train_two(at::kCUDA, more), expected);
+    expect_equal(train_two(at::kCUDA, more), expected, more);
   }
 }
 
 TEST_F(EngineOnCuda, AGradientThatIsNotFiniteIsLeftOut) {
   DeviceModel model(at::kCUDA);
-  Engine engine(model.tensors(), settings(1, 1), world_of(fresh_run(), 0, 1, kDeadlineS));
+  Engine engine(model.tensors(), settings(1, 1), world_of(fresh_run(), 0, 1, kDeviceDeadlineS));
   engine.backward(model.loss(0));
   engine.step();
   const at::Tensor before = model.first.detach().clone();
@@ -146,26 +142,26 @@ TEST_F(EngineOnCuda, AGradientThatIsNotFiniteIsLeftOut) {
   EXPECT_FALSE(model.first.detach().equal(before));
 }
 
-const char* const kSchedule = R"(, "scheduler": {"type": "WarmupLR", "params":
+const char* const kWarmup = R"(, "scheduler": {"type": "WarmupLR", "params":
                                   {"warmup_num_steps": 8, "warmup_max_lr": 0.02, "warmup_type": "linear"}})";
 
 // In fp32 and bf16 the device alone knows that a step was left out: the schedule does not move all the same.
 TEST_F(EngineOnCuda, AStepLeftOutMovesNeitherScheduleNorBiasCorrection) {
   for (const char* more : {"", kBf16, R"(, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2})"}) {
-    const auto config = settings(1, 1, cat(kSchedule, more));
+    const auto config = settings(1, 1, cat(kWarmup, more));
     std::vector<std::vector<at::Tensor>> weights;
     std::vector<std::vector<double>> rates;
     for (const bool is_bad : {false, true}) {
       auto model = std::make_unique<DeviceModel>(at::kCUDA);
-      auto engine = std::make_unique<Engine>(model->tensors(), config, world_of(fresh_run(), 0, 1, kDeadlineS));
+      auto engine = std::make_unique<Engine>(model->tensors(), config, world_of(fresh_run(), 0, 1, kDeviceDeadlineS));
       rates.emplace_back();
-      for (int64_t i = 0; i < kNumSteps; ++i) {
+      for (int64_t i = 0; i < kDeviceSteps; ++i) {
         if (is_bad && i == 2) {
           engine->backward(model->loss(9) * std::numeric_limits<float>::infinity());
           engine->step();
           EXPECT_EQ(engine->skipped_steps(), 1);
           auto other = std::make_unique<DeviceModel>(at::kCUDA);
-          auto next = std::make_unique<Engine>(other->tensors(), config, world_of(fresh_run(), 0, 1, kDeadlineS));
+          auto next = std::make_unique<Engine>(other->tensors(), config, world_of(fresh_run(), 0, 1, kDeviceDeadlineS));
           next->set_optimizer_state(engine->optimizer_state());
           next->set_full_param(other->first, engine->full_param(model->first));
           next->set_full_param(other->second, engine->full_param(model->second));
@@ -180,14 +176,14 @@ TEST_F(EngineOnCuda, AStepLeftOutMovesNeitherScheduleNorBiasCorrection) {
     }
     EXPECT_EQ(rates[0], rates[1]) << more;
     EXPECT_GT(rates[0].back(), 0) << "the schedule moves";
-    expect_same(weights[0], weights[1]);
+    expect_equal(weights[0], weights[1], more);
   }
 }
 
 TEST_F(EngineOnCuda, NobodyWaitsForTheDevice) {
-  for (const char* more : {"", kSchedule}) {
+  for (const char* more : {"", kWarmup}) {
     DeviceModel model(at::kCUDA);
-    Engine engine(model.tensors(), settings(1, 1, more), world_of(fresh_run(), 0, 1, kDeadlineS));
+    Engine engine(model.tensors(), settings(1, 1, more), world_of(fresh_run(), 0, 1, kDeviceDeadlineS));
     const auto step = [&](const at::Tensor& in) {
       engine.backward(at::mm(at::mm(in, model.first).tanh(), model.second).pow(2).mean());
       engine.step();
@@ -290,7 +286,7 @@ TEST_F(EngineOnCuda, ACollectivesSpanEndsWhenItLanded) {
 // A step's span, its phases inside it, all on the device's clock.
 TEST_F(EngineOnCuda, AStepHasItsPhasesInside) {
   DeviceModel model(at::kCUDA);
-  Engine engine(model.tensors(), settings(1, 1), world_of(fresh_run(), 0, 1, kDeadlineS));
+  Engine engine(model.tensors(), settings(1, 1), world_of(fresh_run(), 0, 1, kDeviceDeadlineS));
   engine::DeviceSpans spans(model.first.device());
   set_spans_on(true);
   engine.begin_step_times();

@@ -48,18 +48,18 @@ void train_on(Engine& engine, const Model& model, int from, int to) {
   }
 }
 
-enum class Resume { kNever, kUnfrozenBefore, kUnfrozenAfterwards };
+enum class Resuming { kNever, kUnfrozenBefore, kUnfrozenAfterwards };
 
-Tensors train_late(const World& here, const config::Resolved& config, Resume resume, const std::string& store) {
+Tensors train_late(const World& here, const config::Resolved& config, Resuming resume, const std::string& store) {
   auto model = std::make_unique<Model>();
   model->second.set_requires_grad(false);
   auto engine = std::make_unique<Engine>(model->tensors(), config, here);
   train_on(*engine, *model, 0, kSaved);
-  if (resume != Resume::kNever) {
+  if (resume != Resuming::kNever) {
     engine->save_checkpoint(store, {.in_background = false});
     engine.reset();
     model = std::make_unique<Model>();
-    model->second.set_requires_grad(resume == Resume::kUnfrozenBefore);
+    model->second.set_requires_grad(resume == Resuming::kUnfrozenBefore);
     engine = std::make_unique<Engine>(model->tensors(), config, here);
     model->second.set_requires_grad(true);
     EXPECT_TRUE(engine->load_checkpoint(store).has_value());
@@ -68,7 +68,7 @@ Tensors train_late(const World& here, const config::Resolved& config, Resume res
   return values_of(*engine, *model);
 }
 
-std::vector<Tensors> train_late_on(int size, const config::Resolved& config, Resume resume = Resume::kNever) {
+std::vector<Tensors> train_late_on(int size, const config::Resolved& config, Resuming resume = Resuming::kNever) {
   std::vector<Tensors> out(static_cast<size_t>(size));
   const std::string run = fresh_run();
   const test::TempDir dir;
@@ -130,10 +130,6 @@ Tensors plain_torch(const Options& options) {
   return out;
 }
 
-void expect_equal(const Tensors& got, const Tensors& expected, const std::string& what) {
-  for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << what << ", parameter " << i;
-}
-
 // Single operations are rounded otherwise by torch: a few of a parameter's last places a step, of which nothing grows.
 void expect_near(const Tensors& got, const Tensors& expected, const std::string& what) {
   for (size_t i = 0; i < expected.size(); ++i)
@@ -172,7 +168,7 @@ TEST(EngineJoining, ChangesNoBitOfAStageOrAResume) {
       for (const int size : {1, 3}) {
         const Tensors expected = train_late_on(size, config_of(size, cat(kOfStages[0], precision), type, params))[0];
         for (const char* more : kOfStages) {
-          for (const Resume resume : {Resume::kNever, Resume::kUnfrozenBefore, Resume::kUnfrozenAfterwards}) {
+          for (const Resuming resume : {Resuming::kNever, Resuming::kUnfrozenBefore, Resuming::kUnfrozenAfterwards}) {
             const auto got = train_late_on(size, config_of(size, cat(more, precision), type, params), resume);
             for (const Tensors& one : got)
               expect_equal(one, expected,

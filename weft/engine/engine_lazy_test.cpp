@@ -84,11 +84,6 @@ class HoldingGroup final : public comm::WrappedGroup {
 const char* const kBehindForward = R"(, "zero_optimization": {"stage": 2, "reduce_bucket_size": 500},
                                        "weft": {"common_parameters": false})";
 
-void step(Engine& engine, const Model& model, int64_t sample) {
-  engine.backward(model.loss(sample));
-  engine.step();
-}
-
 // `second` is in the bucket whose gradients come first, which is brought last.
 TEST(EngineLazily, AParameterWaitsForItsBucketAndForNoOther) {
   const std::string run = fresh_run();
@@ -98,11 +93,11 @@ TEST(EngineLazily, AParameterWaitsForItsBucketAndForNoOther) {
     here.group = std::make_shared<HoldingGroup>(here.group, hold);
     Model model;
     Engine engine(model.tensors(), settings(2, 1, kBehindForward), here);
-    for (int64_t i = 0; i < 2; ++i) step(engine, model, i);
+    for (int64_t i = 0; i < 2; ++i) step_on(engine, model, i);
     const at::Tensor first = engine.full_param(model.first), second = engine.full_param(model.second);
 
     if (ctx.rank() == 0) hold->keep(model.second);
-    step(engine, model, 2);
+    step_on(engine, model, 2);
     EXPECT_FALSE(model.first.detach().clone().equal(first)) << "waits for nobody, and is new";
     auto reading = std::async(std::launch::async, [&] { return model.second.detach().clone(); });
     if (ctx.rank() == 0) {
@@ -156,7 +151,7 @@ TEST(EngineLazily, EveryReadIsOrderedUntilTheParameterHasLanded) {
     here.group = std::make_shared<OrderedGroup>(here.group, log);
     Model model;
     Engine engine(model.tensors(), settings(2, 1, kBehindForward), here);
-    for (int64_t i = 0; i < 2; ++i) step(engine, model, i);
+    for (int64_t i = 0; i < 2; ++i) step_on(engine, model, i);
     const auto waits_of_a_read = [&] {
       const int before = log.num_waits;
       at::add(model.first.detach(), 1);
@@ -176,7 +171,7 @@ at::Tensor second_after_three_steps(const World& here) {
   Engine engine(model.tensors(), settings(2, 1, R"(, "zero_optimization": {"stage": 2, "reduce_bucket_size": 500},
                                                     "weft": {"common_parameters": false, "lazy_gather": false})"),
                 here);
-  for (int64_t i = 0; i < 3; ++i) step(engine, model, i);
+  for (int64_t i = 0; i < 3; ++i) step_on(engine, model, i);
   return engine.full_param(model.second);
 }
 
@@ -194,10 +189,10 @@ TEST(EngineLazily, AnotherEngineTakesOverWhatIsOnItsWay) {
     for (const bool waits : {true, false}) {
       Model model;
       auto engine = std::make_unique<Engine>(model.tensors(), settings(2, 1, kBehindForward), here);
-      for (int64_t i = 0; i < 3; ++i) step(*engine, model, i);
+      for (int64_t i = 0; i < 3; ++i) step_on(*engine, model, i);
       if (waits) engine->wait_for_parameters();
       engine = std::make_unique<Engine>(model.tensors(), settings(2, 1, kBehindForward), here);
-      for (int64_t i = 3; i < 6; ++i) step(*engine, model, i);
+      for (int64_t i = 3; i < 6; ++i) step_on(*engine, model, i);
       for (const at::Tensor& parameter : {model.first, model.second}) got.push_back(engine->full_param(parameter));
     }
     EXPECT_TRUE(got[0].equal(got[2]) && got[1].equal(got[3]));
@@ -213,11 +208,11 @@ TEST(EngineLazily, WhoReadsMemoryWaitsForParametersFirst) {
     here.group = std::make_shared<HoldingGroup>(here.group, hold);
     Model model;
     Engine engine(model.tensors(), settings(2, 1, kBehindForward), here);
-    for (int64_t i = 0; i < 2; ++i) step(engine, model, i);
+    for (int64_t i = 0; i < 2; ++i) step_on(engine, model, i);
     engine.wait_for_parameters();
     const std::vector<float> before = memory_of(model.second);
     hold->keep(model.second);
-    step(engine, model, 2);
+    step_on(engine, model, 2);
     EXPECT_NE(memory_of(model.second), memory_of(expected)) << "the other rank's half has not come yet";
     hold->let_go();
     engine.wait_for_parameters();
@@ -235,9 +230,9 @@ TEST(EngineLazily, AnEngineThatGoesLeavesWholeParameters) {
     here.group = std::make_shared<HoldingGroup>(here.group, hold);
     Model model;
     std::optional<Engine> engine(std::in_place, model.tensors(), settings(2, 1, kBehindForward), here);
-    for (int64_t i = 0; i < 2; ++i) step(*engine, model, i);
+    for (int64_t i = 0; i < 2; ++i) step_on(*engine, model, i);
     hold->keep(model.second);
-    step(*engine, model, 2);
+    step_on(*engine, model, 2);
     hold->let_go();  // begins when it is waited for
     engine.reset();
     EXPECT_EQ(memory_of(model.second), memory_of(expected));

@@ -12,12 +12,13 @@
 namespace weft {
 namespace {
 
-constexpr int kNumSteps = 6;
+constexpr int kStageSteps = 6;
 
 constexpr const char
-    *kClipped = R"(, "gradient_clipping": 0.05)",
-    *kFree = R"(, "gradient_clipping": 0)", *kBf16 = R"(, "bf16": {"enabled": true}, "gradient_clipping": 0.05)",
-    *kFp16 = R"(, "fp16": {"enabled": true, "initial_scale_power": 17, "hysteresis": 1}, "gradient_clipping": 0.05)",
+    *kClippedFp32 = R"(, "gradient_clipping": 0.05)",
+    *kFree = R"(, "gradient_clipping": 0)", *kClippedBf16 = R"(, "bf16": {"enabled": true}, "gradient_clipping": 0.05)",
+    *kClippedFp16 =
+        R"(, "fp16": {"enabled": true, "initial_scale_power": 17, "hysteresis": 1}, "gradient_clipping": 0.05)",
     *kWide = R"(, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"})";
 
 struct Setting {
@@ -31,7 +32,7 @@ class EngineBits : public testing::TestWithParam<Setting> {};
 TEST_P(EngineBits, AreTheSameInEveryStage) {
   const auto [name, accumulation, more] = GetParam();
   for (const int size : {1, 2, 3, 4}) {
-    const auto expected = train_together(size, settings(size, accumulation, more), kNumSteps);
+    const auto expected = train_together(size, settings(size, accumulation, more), kStageSteps);
     for (const char* zero :
          {R"(, "weft": {"shard_update": false})", R"(, "zero_optimization": {"stage": 1})",
           R"(, "zero_optimization": {"stage": 1, "overlap_comm": true, "reduce_bucket_size": 300})",
@@ -48,7 +49,7 @@ TEST_P(EngineBits, AreTheSameInEveryStage) {
               "stage3_param_persistence_threshold": 0}, "weft": {"common_parameters": false})",
           R"(, "zero_optimization": {"stage": 3, "reduce_bucket_size": 1, "stage3_param_persistence_threshold": 10,
               "stage3_max_live_parameters": 0}, "weft": {"common_parameters": false})"}) {
-      const auto got = train_together(size, settings(size, accumulation, cat(more, zero)), kNumSteps);
+      const auto got = train_together(size, settings(size, accumulation, cat(more, zero)), kStageSteps);
       for (size_t rank = 0; rank < got.size(); ++rank) {
         expect_same_bits(got[rank], expected[0], cat(size, " ranks, ", zero));
         EXPECT_EQ(got[rank].losses, expected[rank].losses) << zero;
@@ -61,7 +62,7 @@ TEST_P(EngineBits, AreTheSameInEveryStage) {
 }
 
 TEST(EngineInFp16, SkipsUntilTheScaleFits) {
-  const auto trained = train_together(2, settings(2, 1, kFp16), 12);
+  const auto trained = train_together(2, settings(2, 1, kClippedFp16), 12);
   EXPECT_GT(trained[0].num_skipped, 0);
   EXPECT_LT(trained[0].num_skipped, 12);
   EXPECT_EQ(trained[0].loss_scale, 131072 / std::pow(2, trained[0].num_skipped));
@@ -69,10 +70,10 @@ TEST(EngineInFp16, SkipsUntilTheScaleFits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EngineBits,
-                         testing::Values(Setting{"clipped", 1, kClipped}, Setting{"clipped_4", 4, kClipped},
+                         testing::Values(Setting{"clipped", 1, kClippedFp32}, Setting{"clipped_4", 4, kClippedFp32},
                                          Setting{"free", 1, kFree}, Setting{"free_4", 4, kFree},
-                                         Setting{"bf16", 1, kBf16}, Setting{"bf16_4", 4, kBf16},
-                                         Setting{"fp16_2", 2, kFp16}, Setting{"fp32_sums_of_bf16_3", 3, kWide}),
+                                         Setting{"bf16", 1, kClippedBf16}, Setting{"bf16_4", 4, kClippedBf16},
+                                         Setting{"fp16_2", 2, kClippedFp16}, Setting{"fp32_sums_of_bf16_3", 3, kWide}),
                          [](const auto& one) { return std::string(one.param.name); });
 
 // What bf16.immediate_grad_update asks for: no gradient waits for the end of backward in bf16, in any micro-step.
@@ -107,7 +108,7 @@ TEST(EngineInBf16, WhatNoSyncHoldsBackIsAddedInFp32) {
     test::run_ranks_as_threads(2, [&, run = fresh_run()](test::RankContext& ctx) {
       Model model;
       Engine engine(model.tensors(), settings(2, 1, cat(kWide, zero)), world(run, ctx.rank(), 2));
-      for (int64_t i = 0; i < 5 * kNumSteps; ++i) {
+      for (int64_t i = 0; i < 5 * kStageSteps; ++i) {
         std::optional<Engine::NoSync> held;
         if (i % 5 != 4) held.emplace(engine);
         engine.backward(model.loss(2 * i + ctx.rank(), i % 3 != 1));
@@ -132,7 +133,7 @@ TEST(EngineOptimizers, HaveTheSameBitsInEveryStage) {
                                  "weft": {"common_parameters": false})"}) {
       auto config = settings(3, 2, zero);
       config.optimizer.type = type;
-      const auto got = train_together(3, config, kNumSteps);
+      const auto got = train_together(3, config, kStageSteps);
       if (first.empty()) first = got;
       for (size_t rank = 0; rank < got.size(); ++rank) expect_same_bits(got[rank], first[0], cat(type, zero));
       EXPECT_EQ(got[0].losses, first[0].losses) << type << zero;

@@ -88,6 +88,17 @@ inline World world(const std::string& run, int rank, int size, double deadline_s
   return world_of(run, rank, size, deadline_s * test::kSlowdown);
 }
 
+inline void on_ranks(int size, const std::function<void(const World& here)>& body) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(size, [&](test::RankContext& ctx) { body(world(run, ctx.rank(), size)); });
+}
+
+// A micro-step.
+inline void step_on(Engine& engine, const Model& model, int64_t sample) {
+  engine.backward(model.loss(sample));
+  engine.step();
+}
+
 struct Trained {
   std::vector<at::Tensor> parameters;
   std::vector<float> losses;
@@ -134,10 +145,13 @@ inline std::vector<Trained> train_together(int size, const config::Resolved& con
   return results;
 }
 
+inline void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b, const std::string& which) {
+  ASSERT_EQ(a.size(), b.size()) << which;
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << which << ", parameter " << i;
+}
+
 inline void expect_same_bits(const Trained& a, const Trained& b, const std::string& which) {
-  ASSERT_EQ(a.parameters.size(), b.parameters.size());
-  for (size_t i = 0; i < a.parameters.size(); ++i)
-    EXPECT_TRUE(a.parameters[i].equal(b.parameters[i])) << which << ", parameter " << i;
+  expect_equal(a.parameters, b.parameters, which);
 }
 
 inline std::string refusal(const std::function<void()>& what) {

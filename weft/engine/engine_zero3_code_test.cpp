@@ -31,13 +31,13 @@ TEST_P(EngineZero3Code, ChangesNoBit) {
 
 // --- What is moved ---------------------------------------------------------------------------------------------------
 
-struct Room {
+struct GatherLimits {
   int64_t max_live, prefetch;
 };
 
 // The bytes of a step are those that the plan's own simulation of its touches moves, and those of the reduction.
 TEST(EngineZero3Bytes, AreThoseOfThePlan) {
-  for (const Room& room : {Room{0, 0}, {700, 0}, {1000, 300}, {100'000, 400}}) {
+  for (const GatherLimits& room : {GatherLimits{0, 0}, {700, 0}, {1000, 300}, {100'000, 400}}) {
     const std::string run = fresh_run();
     test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
       const Net net = layers();

@@ -16,7 +16,7 @@ namespace weft {
 namespace {
 
 constexpr uint32_t kModelsEach = 100;
-constexpr int64_t kWidth = 6;
+constexpr int64_t kGraphWidth = 6;
 
 class Draw {
  public:
@@ -68,7 +68,7 @@ at::Tensor apply(const Operation& one, const std::vector<at::Tensor>& values, co
     case What::kMatrix: return at::linear(x, matrix, row).tanh();
     case What::kTransposed: return at::mm(x, matrix.t());
     case What::kRow: return at::gelu(x * row + rows[one.other_row]);
-    case What::kNorm: return at::layer_norm(x, {kWidth}, row, rows[one.other_row]);
+    case What::kNorm: return at::layer_norm(x, {kGraphWidth}, row, rows[one.other_row]);
     case What::kSlice: return x + matrix.narrow(0, 1, 1).relu();
     case What::kDetached: return x * row.detach().sum().tanh();
     case What::kResidual: return x + values[one.from % values.size()];  // some were left out
@@ -79,15 +79,15 @@ at::Tensor apply(const Operation& one, const std::vector<at::Tensor>& values, co
 Net net_of(const Graph& graph) {
   Net net;
   for (size_t i = 0; i < graph.num_matrices; ++i) {
-    net.parameters.push_back(parameter({kWidth, kWidth}, static_cast<int64_t>(i)));
+    net.parameters.push_back(parameter({kGraphWidth, kGraphWidth}, static_cast<int64_t>(i)));
     if (graph.matrix_is_frozen[i]) net.parameters.back().set_requires_grad(false);
   }
   for (size_t i = 0; i < graph.num_rows; ++i)
-    net.parameters.push_back(parameter({kWidth}, static_cast<int64_t>(50 + i)));
+    net.parameters.push_back(parameter({kGraphWidth}, static_cast<int64_t>(50 + i)));
   net.loss = [graph](const Net& one, int64_t sample) {
     const auto middle = one.parameters.begin() + static_cast<int64_t>(graph.num_matrices);
     const std::vector<at::Tensor> matrices(one.parameters.begin(), middle), rows(middle, one.parameters.end());
-    std::vector<at::Tensor> values = {at::mm(numbers({3, kWidth}, 100 + sample), matrices[0])};
+    std::vector<at::Tensor> values = {at::mm(numbers({3, kGraphWidth}, 100 + sample), matrices[0])};
     for (const Operation& operation : graph.operations) {
       if (sample / 2 % operation.only_every == 0) values.push_back(apply(operation, values, matrices, rows));
     }

@@ -23,7 +23,7 @@ bool takes_all() { return std::getenv("WEFT_TEST_ALL") != nullptr; }
 int num_steps() { return takes_all() ? 200 : 8; }
 
 constexpr const char *kPlain = R"(, "gradient_clipping": 0)",
-                     *kBf16 = R"(, "gradient_clipping": 0, "bf16": {"enabled": true})";
+                     *kPlainBf16 = R"(, "gradient_clipping": 0, "bf16": {"enabled": true})";
 
 // --- Plain torch -----------------------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ at::Tensor mean_gradient(const std::vector<Net>& replicas, size_t number) {
   return mean.to(replicas[0].parameters[number].scalar_type()).to(at::kFloat);
 }
 
-void narrow(const Net& net) {
+void to_bf16(const Net& net) {
   for (const at::Tensor& one : net.parameters) one.set_data(one.detach().to(at::kBFloat16));
   for (const auto& [name, one] : net.buffers) {
     if (one.is_floating_point()) one.set_data(one.to(at::kBFloat16));
@@ -62,7 +62,7 @@ NetRun train_plainly(const std::function<Net()>& make, const Options& options, c
     trained.push_back(i);
     masters.push_back(all[i].detach().clone());
   }
-  if (how.more.find("bf16") != std::string::npos) std::ranges::for_each(replicas, narrow);
+  if (how.more.find("bf16") != std::string::npos) std::ranges::for_each(replicas, to_bf16);
   Optimizer optimizer(masters, options);
   NetRun out;
   for (int64_t step = 0; step < how.num_steps; ++step) {
@@ -94,16 +94,16 @@ constexpr std::array kZeros = {R"(, "zero_optimization": {"stage": 0}, "weft": {
                                R"(, "zero_optimization": {"stage": 1})", kStage2,
                                R"(, "zero_optimization": {"stage": 3})", kTight};
 
-struct Case {
+struct SweepCase {
   int size;
   const char* type;
 };
 
-std::vector<Case> cases() {
-  if (!takes_all()) return {{2, kPlain}, {3, kBf16}};
-  std::vector<Case> out;
+std::vector<SweepCase> cases() {
+  if (!takes_all()) return {{2, kPlain}, {3, kPlainBf16}};
+  std::vector<SweepCase> out;
   for (const int size : {1, 2, 3, 4}) {
-    for (const char* type : {kPlain, kBf16}) out.push_back({size, type});
+    for (const char* type : {kPlain, kPlainBf16}) out.push_back({size, type});
   }
   return out;
 }
@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(All, EngineZero3Sweep, testing::ValuesIn(all_kinds()),
 // weft's SGD rounds as torch's does, and the fabric's sums are taken in the order of ranks: so nothing differs.
 TEST_P(EngineZero3Sweep, EveryStageHasTheBitsOfPlainTorch) {
   const auto options = torch::optim::SGDOptions(0.001).momentum(0.9).weight_decay(0.01);
-  for (const Case& one : cases()) {
+  for (const SweepCase& one : cases()) {
     NetTraining how{.size = one.size, .more = one.type, .num_steps = num_steps(), .with_sgd = true};
     const NetRun expected = train_plainly<torch::optim::SGD>(GetParam().make, options, how);
     EXPECT_GT(std::set(expected.losses.begin(), expected.losses.end()).size(), 2) << "it trains";
@@ -135,7 +135,7 @@ TEST_P(EngineZero3Sweep, EveryStageHasTheBitsOfPlainTorch) {
 }
 
 TEST_P(EngineZero3Sweep, EveryStageHasTheSameBitsWithAdam) {
-  for (const Case& one : {Case{2, kPlain}, Case{3, kBf16}}) {
+  for (const SweepCase& one : {SweepCase{2, kPlain}, SweepCase{3, kPlainBf16}}) {
     NetTraining how{.size = one.size, .more = cat(kZeros[0], one.type), .num_steps = num_steps()};
     const NetRun expected = train_net(GetParam().make, how);
     for (const char* zero : kZeros) {

@@ -9,11 +9,14 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/text.h"
 #include "weft/engine/autocast.h"
 #include "weft/engine/flops_table.h"
 
 namespace weft::engine {
 namespace {
+
+using test::has;
 
 at::Tensor parameter(at::IntArrayRef shape) { return at::rand(shape).requires_grad_(); }
 
@@ -102,8 +105,6 @@ FlopCount sample_count() {
                       row("b", "Block", 0, 1, 3), row("c", "Head", 0, 1, 4)},
           .elsewhere = {.forward = kGiga}};
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(FlopsTable, HasTheTreeAndTheLargestOperatorsFirst) {
   const std::string text = flops_table(

@@ -34,19 +34,19 @@ class GateTest : public testing::Test {
   Gate gate_{{a_, b_}, {.touched = [this](const GateTouch& touch) { touched_.push_back(touch.number); }}};
 };
 
-using Numbers = std::vector<int>;
+using TensorNumbers = std::vector<int>;
 
 TEST_F(GateTest, TheFirstTouchOfEachIsTold) {
   gate_.close();
-  EXPECT_EQ(touched(), Numbers{});
+  EXPECT_EQ(touched(), TensorNumbers{});
   const at::Tensor other = at::ones({16}) + 1;
-  EXPECT_EQ(touched(), Numbers{}) << "others are nobody's business";
+  EXPECT_EQ(touched(), TensorNumbers{}) << "others are nobody's business";
   const at::Tensor sum = other + b_;
-  EXPECT_EQ(touched(), Numbers{1});
+  EXPECT_EQ(touched(), TensorNumbers{1});
   const at::Tensor again = other + b_;
-  EXPECT_EQ(touched(), Numbers{});
+  EXPECT_EQ(touched(), TensorNumbers{});
   const at::Tensor last = a_ * 2;
-  EXPECT_EQ(touched(), Numbers{0});
+  EXPECT_EQ(touched(), TensorNumbers{0});
 }
 
 TEST_F(GateTest, TheValueIsThereBeforeTheOperatorRuns) {
@@ -62,29 +62,29 @@ TEST_F(GateTest, ViewsAndSavedTensorsCount) {
   const at::Tensor out = at::mm(input, weight).sum();
   gate_.close();
   EXPECT_EQ(view.numel(), 4);
-  EXPECT_EQ(touched(), Numbers{}) << "a size is not read from memory";
+  EXPECT_EQ(touched(), TensorNumbers{}) << "a size is not read from memory";
   EXPECT_EQ(at::mm(view, view).sum().item<float>(), 0);
-  EXPECT_EQ(touched(), Numbers{0});
+  EXPECT_EQ(touched(), TensorNumbers{0});
   out.backward();
-  EXPECT_EQ(touched(), Numbers{1}) << "autograd saved it before the gate was closed";
+  EXPECT_EQ(touched(), TensorNumbers{1}) << "autograd saved it before the gate was closed";
 }
 
 TEST_F(GateTest, ListsAreLookedInto) {
   gate_.close();
   at::cat({at::ones({2}), b_});
-  EXPECT_EQ(touched(), Numbers{1});
+  EXPECT_EQ(touched(), TensorNumbers{1});
   at::ones({20}).index({a_.to(at::kLong)});
-  EXPECT_EQ(touched(), Numbers{0});
+  EXPECT_EQ(touched(), TensorNumbers{0});
 }
 
 TEST_F(GateTest, OpenAgainNobodyIsTold) {
   gate_.close();
   gate_.open();
   EXPECT_EQ((a_ + b_).sum().item<float>(), 0);
-  EXPECT_EQ(touched(), Numbers{});
+  EXPECT_EQ(touched(), TensorNumbers{});
   gate_.close();
   EXPECT_EQ((a_ + b_).sum().item<float>(), 0);
-  EXPECT_EQ(touched(), (Numbers{0, 1})) << "and it can be closed once more";
+  EXPECT_EQ(touched(), (TensorNumbers{0, 1})) << "and it can be closed once more";
 }
 
 TEST_F(GateTest, OtherThreadsAreSeenAndThoseThatDoNotWatchAreNot) {
@@ -93,9 +93,9 @@ TEST_F(GateTest, OtherThreadsAreSeenAndThoseThatDoNotWatchAreNot) {
     const at::DisableRecordFunctionGuard unwatched;
     a_.add_(1);
   }).join();
-  EXPECT_EQ(touched(), Numbers{});
+  EXPECT_EQ(touched(), TensorNumbers{});
   std::thread([&] { a_.add_(1); }).join();
-  EXPECT_EQ(touched(), Numbers{0});
+  EXPECT_EQ(touched(), TensorNumbers{0});
 }
 
 TEST_F(GateTest, EveryTouchIsToldUntilItIsSettled) {

@@ -14,8 +14,6 @@
 namespace weft {
 namespace {
 
-constexpr int kWorld = 3;
-
 Net three_layers() {
   Net net{{parameter({16, 24}, 1), parameter({24}, 2), parameter({24, 8}, 3), parameter({8, 8}, 4)},
           [](const Net& one, int64_t sample) {
@@ -43,20 +41,12 @@ struct Rank {
   }
 };
 
-void with_engines(const Sharding& setting, const std::string& more, const std::function<void(const Rank& rank)>& body) {
-  const std::string run = fresh_run();
-  test::run_ranks_as_threads(kWorld, [&](test::RankContext& ctx) {
-    World here = world(run, ctx.rank(), kWorld, 10);
-    if (setting.over_network) here.group = std::make_shared<AsOverANetwork>(here.group);
+void on_each_rank(const Sharding& setting, const std::string& more, const std::function<void(const Rank& rank)>& body) {
+  on_ranks_of(setting, [&](const World& here) {
     const Net net = three_layers();
     Engine engine(net.tensors(), settings(kWorld, 1, cat(setting.zero, more)), here);
     body({here, net, engine});
   });
-}
-
-void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b, const std::string& which) {
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << which << ", parameter " << i;
 }
 
 bool is_sliced(const Sharding& setting) {
@@ -68,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Settings, GatheredParametersIn, testing::ValuesIn(kShar
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST_P(GatheredParametersIn, AreThereWithoutAnOperator) {
-  with_engines(GetParam(), "", [](const Rank& rank) {
+  on_each_rank(GetParam(), "", [](const Rank& rank) {
     rank.step(0);
     const auto expected = rank.values();
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -87,7 +77,7 @@ TEST_P(GatheredParametersIn, TakeTheValuesOfTheModifier) {
   for (const char* type : {"", R"(, "bf16": {"enabled": true})"}) {
     const auto train = [&](bool by_guard) {
       std::vector<at::Tensor> out;
-      with_engines(GetParam(), type, [&](const Rank& rank) {
+      on_each_rank(GetParam(), type, [&](const Rank& rank) {
         rank.step(0);
         const auto& p = rank.net.parameters;
         const at::Tensor first = numbers({16, 24}, 7).to(p[0].scalar_type()),
@@ -113,7 +103,7 @@ TEST_P(GatheredParametersIn, TakeTheValuesOfTheModifier) {
 }
 
 TEST_P(GatheredParametersIn, AFrozenOneCanBeChanged) {
-  with_engines(GetParam(), "", [](const Rank& rank) {
+  on_each_rank(GetParam(), "", [](const Rank& rank) {
     const at::Tensor& frozen = rank.net.parameters[3];
     {
       const GatheredParameters guard({frozen}, 2);
@@ -126,7 +116,7 @@ TEST_P(GatheredParametersIn, AFrozenOneCanBeChanged) {
 }
 
 TEST_P(GatheredParametersIn, MayStandInsideEachOther) {
-  with_engines(GetParam(), "", [](const Rank& rank) {
+  on_each_rank(GetParam(), "", [](const Rank& rank) {
     const auto& p = rank.net.parameters;
     const at::NoGradGuard no_grad;
     {
@@ -156,7 +146,7 @@ TEST_P(GatheredParametersIn, MayStandInsideEachOther) {
 
 // Once on all ranks, once on one of them; nothing is kept, nobody waits for good, and training goes on.
 TEST_P(GatheredParametersIn, AnExceptionUndoesThem) {
-  with_engines(GetParam(), "", [](const Rank& rank) {
+  on_each_rank(GetParam(), "", [](const Rank& rank) {
     const at::Tensor& first = rank.net.parameters[0];
     rank.step(0);
     const auto before = rank.values();
@@ -181,7 +171,7 @@ TEST_P(GatheredParametersIn, AnExceptionUndoesThem) {
 }
 
 TEST_P(GatheredParametersIn, RanksThatNameOthersAreTold) {
-  with_engines(GetParam(), "", [](const Rank& rank) {
+  on_each_rank(GetParam(), "", [](const Rank& rank) {
     const auto& p = rank.net.parameters;
     const bool odd = rank.here.rank == 1;
     expect_refused([&] { const GatheredParameters guard({p[0], odd ? p[2] : p[1]}); },
@@ -196,7 +186,7 @@ TEST_P(GatheredParametersIn, RanksThatNameOthersAreTold) {
 }
 
 TEST_P(GatheredParametersIn, AStepInsideIsRefused) {
-  with_engines(GetParam(), "", [](const Rank& rank) {
+  on_each_rank(GetParam(), "", [](const Rank& rank) {
     {
       const GatheredParameters guard({rank.net.parameters[0]});
       rank.engine.backward(rank.net.loss(rank.net, rank.here.rank));
@@ -210,7 +200,7 @@ TEST_P(GatheredParametersIn, AStepInsideIsRefused) {
 
 TEST_P(GatheredParametersIn, AWriteWithoutAModifierIsRefusedInStageThree) {
   if (!is_sliced(GetParam())) return;
-  with_engines(GetParam(), "", [&](const Rank& rank) {
+  on_each_rank(GetParam(), "", [&](const Rank& rank) {
     rank.step(0);
     const auto before = rank.values();
     const auto write = [&](size_t number) {
@@ -230,7 +220,7 @@ TEST_P(GatheredParametersIn, AWriteWithoutAModifierIsRefusedInStageThree) {
 }
 
 TEST(GatheredParameters, KeepNoMoreThanTheyName) {
-  with_engines({"", kTight}, "", [](const Rank& rank) {
+  on_each_rank({"", kTight}, "", [](const Rank& rank) {
     for (const at::Tensor& one : rank.net.parameters) {
       const GatheredParameters guard({one}, 0);
       const GatheredParameters looking({one});

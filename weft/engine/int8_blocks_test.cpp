@@ -13,34 +13,34 @@
 namespace weft::engine {
 namespace {
 
-using Numbers = std::vector<float>;
+using Floats = std::vector<float>;
 
 constexpr size_t kBlock = plan::kCompressBlock;
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Magnitudes that differ from block to block by powers of ten, as those of layers do.
-Numbers random_numbers(size_t count, unsigned seed) {
+Floats random_numbers(size_t count, unsigned seed) {
   std::mt19937 generator(seed);
   std::normal_distribution<float> normal;
-  Numbers out(count);
+  Floats out(count);
   for (size_t i = 0; i < count; ++i)
     out[i] = normal(generator) * std::pow(10.0F, static_cast<float>(i / kBlock % 7) - 3.0F);
   return out;
 }
 
-std::vector<std::byte> compressed(const Numbers& values, Numbers& errors) {
+std::vector<std::byte> compressed(const Floats& values, Floats& errors) {
   std::vector<std::byte> out(static_cast<size_t>(plan::compressed_bytes(static_cast<int64_t>(values.size()))));
   compress(values, errors, out.data());
   return out;
 }
 
-Numbers there_and_back(const Numbers& values, Numbers& errors) {
-  Numbers out(values.size(), 0);
+Floats there_and_back(const Floats& values, Floats& errors) {
+  Floats out(values.size(), 0);
   add_compressed(compressed(values, errors).data(), out);
   return out;
 }
 
-float largest_in_block(const Numbers& values, size_t i) {
+float largest_in_block(const Floats& values, size_t i) {
   float out = 0;
   for (size_t j = i / kBlock * kBlock; j < std::min(values.size(), (i / kBlock + 1) * kBlock); ++j)
     out = std::max(out, std::abs(values[j]));
@@ -49,9 +49,9 @@ float largest_in_block(const Numbers& values, size_t i) {
 
 TEST(Int8Blocks, ANumberIsOffByHalfAScaleAtMostAndTheErrorSaysByHowMuch) {
   for (const size_t count : {0, 4, 32, 256, 260, 1024, 3200}) {
-    const Numbers values = random_numbers(count, 1);
-    Numbers errors(count, 0);
-    const Numbers back = there_and_back(values, errors);
+    const Floats values = random_numbers(count, 1);
+    Floats errors(count, 0);
+    const Floats back = there_and_back(values, errors);
     for (size_t i = 0; i < count; ++i) {
       const float scale = largest_in_block(values, i) / 127;
       EXPECT_LE(std::abs(back[i] - values[i]), scale * 0.50001F) << i << " of " << count;
@@ -61,19 +61,19 @@ TEST(Int8Blocks, ANumberIsOffByHalfAScaleAtMostAndTheErrorSaysByHowMuch) {
 }
 
 TEST(Int8Blocks, WholeNumbersOfTheScaleStayAndTiesGoToEven) {
-  const Numbers values = {127, -127, 0.5F, 1.5F, 2.5F, -0.5F, -1.5F, 3};
-  Numbers errors(8, 0);
-  EXPECT_EQ(there_and_back(values, errors), (Numbers{127, -127, 0, 2, 2, 0, -2, 3}));
-  EXPECT_EQ(errors, (Numbers{0, 0, 0.5F, -0.5F, 0.5F, -0.5F, 0.5F, 0}));
+  const Floats values = {127, -127, 0.5F, 1.5F, 2.5F, -0.5F, -1.5F, 3};
+  Floats errors(8, 0);
+  EXPECT_EQ(there_and_back(values, errors), (Floats{127, -127, 0, 2, 2, 0, -2, 3}));
+  EXPECT_EQ(errors, (Floats{0, 0, 0.5F, -0.5F, 0.5F, -0.5F, 0.5F, 0}));
 }
 
 // Without what is left over, numbers below half a scale would never arrive.
 TEST(Int8Blocks, TheMeanOfManyTimesConverges) {
-  const Numbers values = random_numbers(512, 2);
-  Numbers errors(values.size(), 0);
+  const Floats values = random_numbers(512, 2);
+  Floats errors(values.size(), 0);
   std::vector<double> sums(values.size(), 0);
   for (int times = 1; times <= 1000; ++times) {
-    const Numbers back = there_and_back(values, errors);
+    const Floats back = there_and_back(values, errors);
     for (size_t i = 0; i < sums.size(); ++i) sums[i] += back[i];
     if (times != 10 && times != 1000) continue;
     for (size_t i = 0; i < sums.size(); ++i) {
@@ -85,10 +85,10 @@ TEST(Int8Blocks, TheMeanOfManyTimesConverges) {
 
 TEST(Int8Blocks, WhatIsNotFiniteArrivesAsSuchAndLeavesNothingBehind) {
   for (const float bad : {kInf, -kInf, kNan, -kNan}) {
-    Numbers values = random_numbers(3 * kBlock, 3);
+    Floats values = random_numbers(3 * kBlock, 3);
     values[kBlock + 17] = bad;
-    Numbers errors(values.size(), 0.25F);
-    const Numbers back = there_and_back(values, errors);
+    Floats errors(values.size(), 0.25F);
+    const Floats back = there_and_back(values, errors);
     for (size_t i = 0; i < values.size(); ++i) {
       const bool spoilt = i / kBlock == 1;
       EXPECT_EQ(std::isfinite(back[i]), i != kBlock + 17) << i;
@@ -100,19 +100,19 @@ TEST(Int8Blocks, WhatIsNotFiniteArrivesAsSuchAndLeavesNothingBehind) {
 
 TEST(Int8Blocks, TheSmallestAndTheLargestNumbers) {
   constexpr float kTiny = std::numeric_limits<float>::denorm_min(), kLeast = std::numeric_limits<float>::min();
-  Numbers errors(4, 0);
-  EXPECT_EQ(there_and_back({kTiny, -kTiny, 0, kLeast}, errors), (Numbers{0, 0, 0, 0}));
-  EXPECT_EQ(errors, (Numbers{kTiny, -kTiny, 0, kLeast})) << "kept for the next time";
+  Floats errors(4, 0);
+  EXPECT_EQ(there_and_back({kTiny, -kTiny, 0, kLeast}, errors), (Floats{0, 0, 0, 0}));
+  EXPECT_EQ(errors, (Floats{kTiny, -kTiny, 0, kLeast})) << "kept for the next time";
   errors.assign(4, 0);
-  const Numbers back = there_and_back({1e38F, -3e38F, 0, 1e30F}, errors);
+  const Floats back = there_and_back({1e38F, -3e38F, 0, 1e30F}, errors);
   for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(std::isfinite(back[i]) && std::isfinite(errors[i])) << i;
   EXPECT_NEAR(back[1] / -3e38F, 1, 1e-6);
 }
 
 TEST(Int8Blocks, SumsAreAddedTo) {
-  const Numbers values = random_numbers(320, 4);
-  Numbers first(320, 0), second(320, 0), sums(320, 1);
-  const Numbers back = there_and_back(values, first);
+  const Floats values = random_numbers(320, 4);
+  Floats first(320, 0), second(320, 0), sums(320, 1);
+  const Floats back = there_and_back(values, first);
   add_compressed(compressed(values, second).data(), sums);
   for (size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(sums[i], 1 + back[i]);
   EXPECT_EQ(first, second);

@@ -42,7 +42,7 @@ std::vector<Batches> batches_of(int size, int64_t num_samples, const LoadOptions
   return out;
 }
 
-std::vector<int64_t> all_of(const std::vector<Batches>& ranks) {
+std::vector<int64_t> all_samples(const std::vector<Batches>& ranks) {
   std::vector<int64_t> out;
   for (const auto& batches : ranks)
     for (const auto& batch : batches) out.insert(out.end(), batch.begin(), batch.end());
@@ -58,7 +58,7 @@ TEST(EngineLoader, RanksHaveEquallyManyBatchesAndNoSampleInCommon) {
     EXPECT_EQ(batches.front().size(), 5U);
     EXPECT_EQ(batches.back().size(), 1U);
   }
-  const auto all = all_of(ranks);
+  const auto all = all_samples(ranks);
   EXPECT_EQ(all.size(), 63U);
   EXPECT_EQ(std::ranges::adjacent_find(all), all.end()) << "a sample came twice";
 }
@@ -71,7 +71,7 @@ TEST(EngineLoader, PartialBatchesAreLeftOutWhereTheConfigOrTheCallSays) {
 }
 
 TEST(EngineLoader, SamplesComeTwiceRatherThanNotWhereAsked) {
-  const auto all = all_of(batches_of(3, 64, {.drop_last = false}));
+  const auto all = all_samples(batches_of(3, 64, {.drop_last = false}));
   EXPECT_EQ(all.size(), 66U);
   std::vector<int64_t> unique = all;
   unique.erase(std::ranges::unique(unique).begin(), unique.end());
@@ -105,8 +105,8 @@ TEST(EngineLoader, AResumedRunTakesTheRestAlsoWithAnotherWorld) {
   for (size_t rank = 0; rank < 2; ++rank)
     same[rank].insert(same[rank].begin(), before[rank].begin(), before[rank].end());
   EXPECT_EQ(same, batches_of(2, 64, options));
-  auto all = all_of(batches_of(1, 64, resumed));
-  const auto taken = all_of(before);
+  auto all = all_samples(batches_of(1, 64, resumed));
+  const auto taken = all_samples(before);
   all.insert(all.end(), taken.begin(), taken.end());
   std::ranges::sort(all);
   std::vector<int64_t> every(64);

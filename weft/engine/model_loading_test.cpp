@@ -17,19 +17,18 @@
 namespace weft {
 namespace {
 
-constexpr int kWorld = 3;
-constexpr int64_t kWidth = 13, kNumLayers = 5;
-constexpr int64_t kModelBytes = (kNumLayers * kWidth * kWidth + 7) * 4;
+constexpr int64_t kOddWidth = 13, kNumOddLayers = 5;
+constexpr int64_t kModelBytes = (kNumOddLayers * kOddWidth * kOddWidth + 7) * 4;
 
 // Layers of a size that no number of ranks divides, one of them frozen, one under two names, and a small one.
-Net build(int64_t seed) {
+Net build_odd(int64_t seed) {
   Net net;
-  for (int64_t i = 0; i < kNumLayers; ++i)
-    net.parameters.push_back((numbers({kWidth, kWidth}, seed + i) * 0.3).set_requires_grad(i != 3));
+  for (int64_t i = 0; i < kNumOddLayers; ++i)
+    net.parameters.push_back((numbers({kOddWidth, kOddWidth}, seed + i) * 0.3).set_requires_grad(i != 3));
   net.parameters.push_back(numbers({7}, seed).set_requires_grad(true));
   net.loss = [](const Net& one, int64_t sample) {
-    at::Tensor x = numbers({4, kWidth}, 100 + sample).to(one.parameters[0].scalar_type());
-    for (int64_t i = 0; i < kNumLayers; ++i) x = at::mm(x, one.parameters[static_cast<size_t>(i)]).tanh();
+    at::Tensor x = numbers({4, kOddWidth}, 100 + sample).to(one.parameters[0].scalar_type());
+    for (int64_t i = 0; i < kNumOddLayers; ++i) x = at::mm(x, one.parameters[static_cast<size_t>(i)]).tanh();
     return x.pow(2).mean() + one.parameters.back().sum();
   };
   return net;
@@ -43,7 +42,7 @@ ModelTensors with_tie(const Net& net) {
 
 void write_weights(const std::string& path, at::ScalarType type = at::kFloat) {
   checkpoint::NamedTensors tensors;
-  for (const auto& [name, tensor] : build(50).tensors().parameters)
+  for (const auto& [name, tensor] : build_odd(50).tensors().parameters)
     tensors.emplace_back(name, tensor.detach().to(type));
   checkpoint::write_safetensors(Env::posix(), path, tensors);
 }
@@ -54,7 +53,7 @@ void write_pieces(const std::string& folder) {
   std::map<std::string, std::string> file_of;
   std::map<std::string, checkpoint::NamedTensors> files;
   int64_t count = 0;
-  for (const auto& [name, tensor] : build(50).tensors().parameters) {
+  for (const auto& [name, tensor] : build_odd(50).tensors().parameters) {
     const std::string file = cat("model-0000", 1 + count++ / 2, "-of-00003.safetensors");
     file_of[name] = file;
     files[file].emplace_back(name, tensor.detach());
@@ -73,24 +72,22 @@ struct Loaded {
 };
 
 // Three steps with the weights that the file has.
-Loaded train(const Sharding& setting, const std::string& more, const std::string& path, When when) {
+Loaded train_loaded(const Sharding& setting, const std::string& more, const std::string& path, When when) {
   Loaded out;
-  const std::string run = fresh_run();
-  test::run_ranks_as_threads(kWorld, [&](test::RankContext& ctx) {
-    World here = world(run, ctx.rank(), kWorld, 10);
-    if (setting.over_network) here.group = std::make_shared<AsOverANetwork>(here.group);
+  on_ranks_of(setting, [&](const World& here) {
     const auto config = settings(kWorld, 1, cat(setting.zero, more));
     const auto load = [&](const Net& net) {
       const LoadedWeights loaded = load_weights(with_tie(net), path);
-      EXPECT_EQ(loaded.num_tensors, kNumLayers + 1);
+      EXPECT_EQ(loaded.num_tensors, kNumOddLayers + 1);
       out.read_bytes[static_cast<size_t>(here.rank)] = loaded.read_bytes;
     };
     const Net net = [&] {
-      if (when != When::kInsideScope && when != When::kAfterScope) return build(when == When::kBuiltWithThem ? 50 : 1);
+      if (when != When::kInsideScope && when != When::kAfterScope)
+        return build_odd(when == When::kBuiltWithThem ? 50 : 1);
       Net built;
       {
         const ShardedInit scope(config, here, {.whole_bytes = 1000, .smallest_bytes = 512});
-        built = build(1);
+        built = build_odd(1);
         if (when == When::kInsideScope) load(built);
       }
       if (when == When::kAfterScope) load(built);
@@ -112,12 +109,6 @@ Loaded train(const Sharding& setting, const std::string& more, const std::string
 
 int64_t sum(const std::vector<int64_t>& numbers) { return std::accumulate(numbers.begin(), numbers.end(), int64_t{0}); }
 
-void expect_equal(const Loaded& a, const Loaded& b, const std::string& which) {
-  ASSERT_EQ(a.parameters.size(), b.parameters.size());
-  for (size_t i = 0; i < a.parameters.size(); ++i)
-    EXPECT_TRUE(a.parameters[i].equal(b.parameters[i])) << which << ", parameter " << i;
-}
-
 class LoadWeights : public testing::TestWithParam<Sharding> {};
 INSTANTIATE_TEST_SUITE_P(Settings, LoadWeights, testing::ValuesIn(kShardings),
                          [](const auto& param) { return std::string(param.param.name); });
@@ -126,9 +117,9 @@ TEST_P(LoadWeights, IsAsIfTheModelHadBeenBuiltWithThem) {
   const test::TempDir dir;
   write_weights(dir / "w.safetensors");
   for (const char* type : {"", R"(, "bf16": {"enabled": true})"}) {
-    const Loaded expected = train(GetParam(), type, dir / "w.safetensors", When::kBuiltWithThem);
+    const Loaded expected = train_loaded(GetParam(), type, dir / "w.safetensors", When::kBuiltWithThem);
     for (const When when : {When::kInsideScope, When::kAfterScope, When::kAfterInitialize})
-      expect_equal(train(GetParam(), type, dir / "w.safetensors", when), expected,
+      expect_equal(train_loaded(GetParam(), type, dir / "w.safetensors", when).parameters, expected.parameters,
                    cat(type, " ", static_cast<int>(when)));
   }
 }
@@ -138,9 +129,9 @@ TEST_P(LoadWeights, SeveralFilesAreAsOne) {
   write_weights(dir / "w.safetensors");
   write_pieces(dir / "m");
   for (const When when : {When::kInsideScope, When::kAfterScope, When::kAfterInitialize}) {
-    const Loaded one = train(GetParam(), "", dir / "w.safetensors", when),
-                 pieces = train(GetParam(), "", dir / "m", when);
-    expect_equal(pieces, one, cat(static_cast<int>(when)));
+    const Loaded one = train_loaded(GetParam(), "", dir / "w.safetensors", when),
+                 pieces = train_loaded(GetParam(), "", dir / "m", when);
+    expect_equal(pieces.parameters, one.parameters, cat(static_cast<int>(when)));
     EXPECT_EQ(pieces.read_bytes, one.read_bytes) << "each rank reads its own bytes, whatever file they are in";
   }
 }
@@ -148,9 +139,9 @@ TEST_P(LoadWeights, SeveralFilesAreAsOne) {
 TEST_P(LoadWeights, ARankReadsItsOwnBytes) {
   const test::TempDir dir;
   write_weights(dir / "w.safetensors");
-  const auto bytes = train(GetParam(), "", dir / "w.safetensors", When::kAfterInitialize).read_bytes;
+  const auto bytes = train_loaded(GetParam(), "", dir / "w.safetensors", When::kAfterInitialize).read_bytes;
   const bool below_three = std::string_view(GetParam().zero).find("\"stage\": 3") == std::string_view::npos;
-  const int64_t frozen_bytes = kWidth * kWidth * 4;
+  const int64_t frozen_bytes = kOddWidth * kOddWidth * 4;
   if (std::string_view(GetParam().name) == "stage_0") {
     EXPECT_EQ(sum(bytes), kWorld * kModelBytes);
   } else {
@@ -159,9 +150,9 @@ TEST_P(LoadWeights, ARankReadsItsOwnBytes) {
   }
   if (below_three) return;
   // What was cut is cut in bytes, so an element on the border is read twice; what is small is read by all.
-  const int64_t cut = sum(train(GetParam(), "", dir / "w.safetensors", When::kInsideScope).read_bytes);
+  const int64_t cut = sum(train_loaded(GetParam(), "", dir / "w.safetensors", When::kInsideScope).read_bytes);
   EXPECT_GE(cut, kModelBytes);
-  EXPECT_LE(cut, kModelBytes + kNumLayers * (kWorld - 1) * 4 + (kWorld - 1) * 7 * 4);
+  EXPECT_LE(cut, kModelBytes + kNumOddLayers * (kWorld - 1) * 4 + (kWorld - 1) * 7 * 4);
 }
 
 TEST_P(LoadWeights, BetweenStepsToo) {
@@ -171,7 +162,7 @@ TEST_P(LoadWeights, BetweenStepsToo) {
   test::run_ranks_as_threads(kWorld, [&](test::RankContext& ctx) {
     World here = world(run, ctx.rank(), kWorld, 10);
     if (GetParam().over_network) here.group = std::make_shared<AsOverANetwork>(here.group);
-    const Net net = build(1), expected = build(50);
+    const Net net = build_odd(1), expected = build_odd(50);
     Engine engine(net.tensors(), settings(kWorld, 1, GetParam().zero), here);
     for (int64_t i = 0; i < 3; ++i) {
       engine.backward(net.loss(net, i));
@@ -188,7 +179,7 @@ TEST(LoadWeightsFrom, AnIndexAndOtherTypes) {
   const test::TempDir dir;
   Env::posix().make_folders(dir / "m");
   std::map<std::string, std::string> file_of;
-  const auto source = build(50).tensors();
+  const auto source = build_odd(50).tensors();
   for (size_t i = 0; i < source.parameters.size(); ++i) {
     const auto& [name, tensor] = source.parameters[i];
     file_of[name] = cat("part", i % 2);
@@ -202,8 +193,8 @@ TEST(LoadWeightsFrom, AnIndexAndOtherTypes) {
   }
   const std::string index = checkpoint::render_index(file_of, 0);
   write_file(Env::posix(), dir / "m/model.safetensors.index.json", bytes_of(index));
-  const Net net = build(1);
-  EXPECT_EQ(load_weights(net.tensors(), dir / "m").num_tensors, kNumLayers + 1);
+  const Net net = build_odd(1);
+  EXPECT_EQ(load_weights(net.tensors(), dir / "m").num_tensors, kNumOddLayers + 1);
   for (size_t i = 0; i < net.parameters.size(); ++i) {
     const at::Tensor value = source.parameters[i].second.detach();
     EXPECT_TRUE(net.parameters[i].detach().equal(i % 2 == 0 ? value.to(at::kBFloat16).to(at::kFloat) : value)) << i;
@@ -213,13 +204,13 @@ TEST(LoadWeightsFrom, AnIndexAndOtherTypes) {
 TEST(LoadWeightsFrom, AFileOfAnotherModelSaysAllThatIsWrong) {
   const test::TempDir dir;
   checkpoint::write_safetensors(Env::posix(), dir / "w.safetensors",
-                                {{"p0", at::zeros({kWidth, kWidth})},
+                                {{"p0", at::zeros({kOddWidth, kOddWidth})},
                                  {"p1", at::zeros({2, 3})},
-                                 {"p2", at::zeros({kWidth, kWidth}, at::kLong)},
+                                 {"p2", at::zeros({kOddWidth, kOddWidth}, at::kLong)},
                                  {"other", at::zeros({1})}});
   const std::string run = fresh_run();
   test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
-    const Net net = build(1);
+    const Net net = build_odd(1);
     Engine engine(net.tensors(), settings(2, 1, kTight), world(run, ctx.rank(), 2));
     const at::Tensor before = net.parameters[0].detach().clone();
     const std::string text = refusal([&] { load_weights(net.tensors(), dir / "w.safetensors"); });
@@ -237,11 +228,11 @@ TEST(LoadWeightsFrom, AFileOfAnotherModelSaysAllThatIsWrong) {
 TEST(LoadWeightsFrom, NamesThatOneSideLacksMayBeLeftOut) {
   const test::TempDir dir;
   checkpoint::write_safetensors(Env::posix(), dir / "w.safetensors",
-                                {{"p0", at::zeros({kWidth, kWidth})}, {"other", at::zeros({1})}});
-  const Net net = build(1);
+                                {{"p0", at::zeros({kOddWidth, kOddWidth})}, {"other", at::zeros({1})}});
+  const Net net = build_odd(1);
   EXPECT_EQ(load_weights(net.tensors(), dir / "w.safetensors", {.strict = false}).num_tensors, 1);
   EXPECT_EQ(net.parameters[0].abs().sum().item<float>(), 0);
-  EXPECT_TRUE(net.parameters[1].detach().equal(build(1).parameters[1].detach()));
+  EXPECT_TRUE(net.parameters[1].detach().equal(build_odd(1).parameters[1].detach()));
 }
 
 // One rank's file is damaged: all of them hear of it, nobody waits.
@@ -252,7 +243,7 @@ TEST(LoadWeightsFrom, AHostileFileIsRefusedOnAllRanks) {
   write_file(Env::posix(), dir / "bad.safetensors", bytes_of(hostile));
   const std::string run = fresh_run();
   test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
-    const Net net = build(1);
+    const Net net = build_odd(1);
     const Engine engine(net.tensors(), settings(2, 1, kTight), world(run, ctx.rank(), 2));
     const bool is_bad = ctx.rank() == 1;
     expect_refused([&] { load_weights(net.tensors(), dir / (is_bad ? "bad.safetensors" : "good.safetensors")); },

@@ -20,8 +20,6 @@ namespace {
 
 using checkpoint::read_elements, checkpoint::WeightFiles;
 
-constexpr int kWorld = 3;
-
 // Five layers, one of them under two names and one frozen, and a buffer.
 struct Five {
   std::vector<at::Tensor> layers;
@@ -56,10 +54,7 @@ constexpr Sharding kSettings[] = {
 
 void with_engines(const Sharding& setting, const std::string& more,
                   const std::function<void(const World& here, const Five& model, Engine& engine)>& body) {
-  const std::string run = fresh_run();
-  test::run_ranks_as_threads(kWorld, [&](test::RankContext& ctx) {
-    World here = world(run, ctx.rank(), kWorld, 10);
-    if (setting.over_network) here.group = std::make_shared<AsOverANetwork>(here.group);
+  on_ranks_of(setting, [&](const World& here) {
     const Five model;
     Engine engine(model.tensors(), settings(kWorld, 1, cat(setting.zero, more)), here);
     body(here, model, engine);

@@ -98,11 +98,11 @@ void expect_blocks(const FlopCount& count, int64_t recomputed = 0) {
 }
 
 // What rule 3 rests on.
-struct Numbers {
+struct SeenNumbers {
   std::set<std::pair<uint64_t, int64_t>> products, nodes;
 };
-Numbers& seen() {
-  static Numbers it;
+SeenNumbers& seen() {
+  static SeenNumbers it;
   return it;
 }
 

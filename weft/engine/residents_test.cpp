@@ -61,18 +61,18 @@ class BlockCount final : public c10::MemoryReportingInfoBase {
   int64_t now_ = 0, peak_ = 0;
 };
 
-constexpr int64_t kWidth = 32, kNumLayers = 6;
+constexpr int64_t kUnitWidth = 32, kNumUnits = 6;
 // A layer is a unit, of a size that nothing else has: 1056 elements, padded.
 constexpr int64_t kUnitElements = 1088, kUnitBytes = kUnitElements * 4;
 
 Net layers_with_biases() {
   Net net;
-  for (int64_t i = 0; i < kNumLayers; ++i) {
-    net.parameters.push_back(parameter({kWidth, kWidth}, 2 * i));
-    net.parameters.push_back(parameter({kWidth}, 2 * i + 1));
+  for (int64_t i = 0; i < kNumUnits; ++i) {
+    net.parameters.push_back(parameter({kUnitWidth, kUnitWidth}, 2 * i));
+    net.parameters.push_back(parameter({kUnitWidth}, 2 * i + 1));
   }
   net.loss = [](const Net& one, int64_t sample) {
-    at::Tensor x = input(one, sample, {4, kWidth});
+    at::Tensor x = input(one, sample, {4, kUnitWidth});
     for (size_t i = 0; i < one.parameters.size(); i += 2)
       x = (at::mm(x, one.parameters[i]) * 0.1 + one.parameters[i + 1]).tanh();
     return x.pow(2).mean();
@@ -112,11 +112,11 @@ TEST_P(ResidentsLimit, IsKeptWhateverHappens) {
     if (over) here.group = std::make_shared<AsOverANetwork>(here.group);
     const Net net = layers_with_biases();
     Engine engine(net.tensors(), settings(2, 1, room_for(num_units, ahead)), here);
-    ASSERT_EQ(engine.plan().layout.buckets.size(), static_cast<size_t>(kNumLayers));
+    ASSERT_EQ(engine.plan().layout.buckets.size(), static_cast<size_t>(kNumUnits));
     for (const auto& bucket : engine.plan().layout.buckets) ASSERT_EQ(bucket.num_elements, kUnitElements);
     EXPECT_LE(count->peak(), kUnitBytes) << "while slices are cut";
     for (int64_t step = 0; step < 6; ++step) {
-      const int64_t allowed = step == 3 ? kNumLayers * kUnitBytes : with_one;  // all of it was asked for
+      const int64_t allowed = step == 3 ? kNumUnits * kUnitBytes : with_one;  // all of it was asked for
       const at::Tensor loss = net.loss(net, step * 2 + ctx.rank());
       EXPECT_LE(count->peak(), allowed) << "forward of step " << step;
       EXPECT_GT(count->now(), 0);
@@ -126,7 +126,7 @@ TEST_P(ResidentsLimit, IsKeptWhateverHappens) {
       EXPECT_LE(count->now(), limit) << "after step " << step;
       if (step == 2) {
         engine.wait_for_parameters();
-        EXPECT_EQ(count->now(), kNumLayers * kUnitBytes);
+        EXPECT_EQ(count->now(), kNumUnits * kUnitBytes);
         count->peak();
       } else if (step == 3) {
         const at::NoGradGuard no_grad;

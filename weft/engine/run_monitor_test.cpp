@@ -7,13 +7,14 @@
 
 #include "tests/support/ranks.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/text.h"
 #include "weft/engine/engine_test_impl.h"
 #include "weft/monitor/live/live_server.h"
 
 namespace weft {
 namespace {
 
-bool has(const std::string& text, const std::string& piece) { return text.find(piece) != std::string::npos; }
+using test::has;
 
 // A loop as a user writes it.
 class OwnLoop : public testing::Test {

@@ -27,7 +27,7 @@ struct Mark {
   int64_t at = 0;  // micro-steps
 };
 
-using Result = std::vector<at::Tensor>;
+using Tensors = std::vector<at::Tensor>;
 
 void micro_step(Engine& engine, const Model& model, int64_t i, bool held_back) {
   const World& here = engine.world();
@@ -46,8 +46,8 @@ struct Course {
   std::optional<Mark> save = {}, load = {};
 };
 
-Result run(const Course& what) {
-  Result out;
+Tensors run(const Course& what) {
+  Tensors out;
   const std::string id = fresh_run();
   test::run_ranks_as_threads(what.how.world, [&](test::RankContext& ctx) {
     const World here = world(id, ctx.rank(), what.how.world);
@@ -65,16 +65,11 @@ Result run(const Course& what) {
       micro_step(engine, model, i, std::ranges::find(what.held_back, i) != what.held_back.end());
       if (what.save && what.save->at == i + 1) engine.save_checkpoint(what.save->store, {.in_background = false});
     }
-    Result mine;
+    Tensors mine;
     for (const auto& [name, tensor] : model.tensors().parameters) mine.push_back(engine.full_param(tensor));
     if (ctx.rank() == 0) out = std::move(mine);
   });
   return out;
-}
-
-void expect_same(const Result& a, const Result& b, const std::string& which) {
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << which << ", parameter " << i;
 }
 
 // Sums that each rank has alone, in and outside of buckets; sums of all ranks, whole and in slices.
@@ -96,8 +91,8 @@ TEST_P(SavedGradients, AsManyRanksEndTheStepWithTheSameBits) {
     for (const int64_t at : {1, 3, 6}) {
       const test::TempDir dir;
       const Mark mark{.store = dir / "store", .at = at};
-      const Result whole = run({.how = how, .num_micro_steps = 3 * kParts, .save = mark});
-      expect_same(run({.how = how, .num_micro_steps = 3 * kParts, .load = mark}), whole, cat(how.more, " at ", at));
+      const Tensors whole = run({.how = how, .num_micro_steps = 3 * kParts, .save = mark});
+      expect_equal(run({.how = how, .num_micro_steps = 3 * kParts, .load = mark}), whole, cat(how.more, " at ", at));
     }
   }
 }
@@ -113,7 +108,7 @@ TEST_P(SavedGradients, WhatNoSyncHoldsBackIsSaved) {
       Course resumed = whole;
       resumed.save.reset();
       resumed.load = mark;
-      expect_same(run(resumed), run(whole), how.more);
+      expect_equal(run(resumed), run(whole), how.more);
     }
   }
 }
@@ -127,9 +122,9 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& one) { return std::string(one.param.first); });
 
 // The mean over ranks of what each micro-step gave, summed over the micro-steps.
-Result gradients_by_hand(const std::vector<std::pair<int64_t, int>>& micro_steps_and_worlds) {
+Tensors gradients_by_hand(const std::vector<std::pair<int64_t, int>>& micro_steps_and_worlds) {
   const Model model;
-  Result sums;
+  Tensors sums;
   for (const auto& [name, tensor] : model.tensors().parameters) sums.push_back(at::zeros_like(tensor));
   for (const auto& [micro_step, size] : micro_steps_and_worlds) {
     for (int64_t rank = 0; rank < size; ++rank) {
@@ -148,7 +143,7 @@ Result gradients_by_hand(const std::vector<std::pair<int64_t, int>>& micro_steps
 
 struct Gathered {
   LoadedCheckpoint loaded;
-  Result gradients;
+  Tensors gradients;
 };
 
 // Loads, and goes on to the end of the step with samples of the micro-steps from `first` on.
@@ -163,7 +158,7 @@ Gathered go_on_to_boundary(const std::string& store, const How& how, int64_t fir
     for (int64_t i = first; !engine.is_gradient_accumulation_boundary(); ++i) micro_step(engine, model, i, false);
     const int64_t sample = (first + how.parts - loaded->micro_steps_done - 1) * how.world + ctx.rank();
     engine.backward(model.loss(sample, sample % 3 != 1));
-    Result mine;
+    Tensors mine;
     for (const auto& [name, tensor] : model.tensors().parameters) mine.push_back(engine.full_grad(tensor));
     engine.step();
     EXPECT_EQ(engine.global_steps(), loaded->step + 1);
@@ -182,7 +177,7 @@ void save_at(const Mark& mark, const How& how, std::optional<data::SamplerState>
   });
 }
 
-void expect_close(const Result& a, const Result& b, double divided_by, const std::string& which) {
+void expect_close(const Tensors& a, const Tensors& b, double divided_by, const std::string& which) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i)
     EXPECT_TRUE(a[i].allclose(b[i] / divided_by, 1e-5, 1e-7)) << which << ", parameter " << i;
@@ -213,7 +208,7 @@ TEST(SavedGradientsElsewhere, SumsThatAreNotMeansStaySums) {
       // The first half weighs twice as much as its mean does.
       const auto mean = go_on_to_boundary(dir / "s", {.world = 1, .more = after}, 10);
       const auto summed = go_on_to_boundary(dir / "sum", {.world = 1, .more = sum + after}, 10);
-      const Result later = gradients_by_hand({{10, 1}, {11, 1}});
+      const Tensors later = gradients_by_hand({{10, 1}, {11, 1}});
       for (size_t i = 0; i < later.size(); ++i) {
         const at::Tensor first_half = mean.gradients[i] - later[i] / kParts;
         EXPECT_TRUE(summed.gradients[i].allclose(2 * first_half + later[i] / kParts, 1e-4, 1e-6)) << after << i;
@@ -228,8 +223,8 @@ TEST(SavedGradientsElsewhere, TheSamePartOfAStepIsDoneWithOtherParts) {
   const auto [loaded, gradients] = go_on_to_boundary(dir / "s", {.world = 4, .parts = 2, .more = kLayouts[5]}, 7);
   EXPECT_EQ(loaded.micro_steps_done, 1);
   // Each half of the step weighs a half.
-  Result expected = gradients_by_hand({{0, 2}, {1, 2}});
-  const Result rest = gradients_by_hand({{7, 4}});
+  Tensors expected = gradients_by_hand({{0, 2}, {1, 2}});
+  const Tensors rest = gradients_by_hand({{7, 4}});
   for (size_t i = 0; i < rest.size(); ++i) expected[i] = expected[i] / 4 + rest[i] / 2;
   expect_close(gradients, expected, 1, "");
 }
@@ -250,7 +245,7 @@ TEST(SavedGradientsElsewhere, AnotherLossScaleScalesThem) {
   save_at({.store = dir / "s", .at = 2},
           {.world = 2, .more = cat(R"(, "fp16": {"enabled": true, "initial_scale_power": 3})", kLayouts[0])});
   const auto [loaded, gradients] = go_on_to_boundary(dir / "s", {.world = 2, .more = kLayouts[5]}, 10);
-  const Result expected = gradients_by_hand({{0, 2}, {1, 2}, {10, 2}, {11, 2}});
+  const Tensors expected = gradients_by_hand({{0, 2}, {1, 2}, {10, 2}, {11, 2}});
   for (size_t i = 0; i < expected.size(); ++i)
     EXPECT_TRUE(gradients[i].allclose(expected[i] / kParts, 1e-2, 1e-2)) << i;
 }
@@ -260,9 +255,9 @@ TEST(SavedGradientsElsewhere, BucketsAreTunedBetweenStepsOnly) {
   const test::TempDir dir;
   const Mark mark{.store = dir / "store", .at = 2 * kParts};
   const std::string stage = R"(, "zero_optimization": {"stage": 1, "overlap_comm": true})";
-  const Result whole = run({.how = {.more = stage}, .num_micro_steps = 5 * kParts, .save = mark});
+  const Tensors whole = run({.how = {.more = stage}, .num_micro_steps = 5 * kParts, .save = mark});
   const How tuned{.more = cat(stage, R"(, "weft": {"bucket": "auto"})")};
-  expect_same(run({.how = tuned, .num_micro_steps = 5 * kParts, .load = mark}), whole, "tuned");
+  expect_equal(run({.how = tuned, .num_micro_steps = 5 * kParts, .load = mark}), whole, "tuned");
 }
 
 TEST(SavedGradientsElsewhere, BetweenBackwardAndStepASaveIsRefused) {

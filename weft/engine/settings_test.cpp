@@ -5,17 +5,14 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/temp_dir.h"
+#include "tests/support/text.h"
 #include "weft/base/env.h"
 #include "weft/engine/engine.h"
 
 namespace weft {
 namespace {
 
-int times_in(const std::string& text, std::string_view piece) {
-  int out = 0;
-  for (size_t at = text.find(piece); at != std::string::npos; at = text.find(piece, at + 1)) ++out;
-  return out;
-}
+using test::count_of;
 
 TEST(EngineSettings, WhatHasNoEffectIsSaidOnceHoweverOftenItIsRead) {
   const test::TempDir dir;
@@ -25,13 +22,13 @@ TEST(EngineSettings, WhatHasNoEffectIsSaidOnceHoweverOftenItIsRead) {
   testing::internal::CaptureStderr();
   for (int reads = 0; reads < 2; ++reads) read_engine_config(dir / "ds.json", 1);
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(times_in(said, "has no effect in weft"), 2) << said;
-  EXPECT_EQ(times_in(said, "ds.json:2:41: zero_optimization.round_robin_gradients has no effect in weft: each rank "),
-            1)
+  EXPECT_EQ(count_of(said, "has no effect in weft"), 2U) << said;
+  EXPECT_EQ(count_of(said, "ds.json:2:41: zero_optimization.round_robin_gradients has no effect in weft: each rank "),
+            1U)
       << said;
-  EXPECT_EQ(times_in(said, "zero_optimization.allgather_bucket_size has no effect"), 1) << said;
-  EXPECT_EQ(times_in(said, "[WARN] "), 1) << said;
-  EXPECT_EQ(times_in(said, "weft does not act on zero_optimization.offload_optimizer yet"), 1) << said;
+  EXPECT_EQ(count_of(said, "zero_optimization.allgather_bucket_size has no effect"), 1U) << said;
+  EXPECT_EQ(count_of(said, "[WARN] "), 1U) << said;
+  EXPECT_EQ(count_of(said, "weft does not act on zero_optimization.offload_optimizer yet"), 1U) << said;
 }
 
 at::ScalarType buffer_type(std::optional<config::Dtype> wanted, bool is_bf16) {

@@ -20,7 +20,7 @@ constexpr int64_t kNumLayers = 12, kWidth = 32, kLayerBytes = kWidth * kWidth * 
 constexpr ShardedInitOptions kSmall{.whole_bytes = 3 * kLayerBytes, .smallest_bytes = 512};
 
 // Layers whose values come about in several steps, one of them from the layer before.
-Net build() {
+Net build_layers() {
   Net net;
   for (int64_t i = 0; i < kNumLayers; ++i) {
     at::Tensor weight = at::empty({kWidth, kWidth});
@@ -37,19 +37,14 @@ Net build() {
   return net;
 }
 
-void with_ranks(int size, const std::function<void(const World& here)>& body) {
-  const std::string run = fresh_run();
-  test::run_ranks_as_threads(size, [&](test::RankContext& ctx) { body(world(run, ctx.rank(), size)); });
-}
-
 TEST(ShardedInit, ValuesAreThoseOfAWholeConstruction) {
-  const Net whole = build();
-  with_ranks(3, [&](const World& here) {
+  const Net whole = build_layers();
+  on_ranks(3, [&](const World& here) {
     Net net;
     int64_t peak = 0;
     {
       const ShardedInit scope(settings(3, 1, kTight), here, kSmall);
-      net = build();
+      net = build_layers();
       peak = scope.peak_whole_bytes();
     }
     EXPECT_LE(peak, kSmall.whole_bytes + 2 * kLayerBytes) << "of " << kNumLayers * kLayerBytes;
@@ -78,7 +73,7 @@ TEST(ShardedInit, RandomNumbersAreThoseOfAWholeConstruction) {
   const Net whole = build_at_random(alone);
   const auto next = at::empty({5}).normal_(0, 1, alone);
   for (const int size : {2, 3, 4}) {
-    with_ranks(size, [&](const World& here) {
+    on_ranks(size, [&](const World& here) {
       at::Generator own =
           at::detail::createCPUGenerator(7);  // ranks are threads here: each has a process' random numbers
       Net net;
@@ -104,13 +99,13 @@ TEST(ShardedInit, TrainsAsIfBuiltWhole) {
                               "weft": {"common_parameters": false})";
   for (const char* zero : {kTight, kRoomy, wide, R"(, "zero_optimization": {"stage": 3})"}) {
     for (const char* type : {"", R"(, "bf16": {"enabled": true})"}) {
-      const NetRun expected = train_net(build, {.size = 2, .more = cat(zero, type), .num_steps = 3});
+      const NetRun expected = train_net(build_layers, {.size = 2, .more = cat(zero, type), .num_steps = 3});
       std::vector<at::Tensor> got;
-      with_ranks(2, [&](const World& here) {
+      on_ranks(2, [&](const World& here) {
         const auto config = settings(2, 1, cat(zero, type));
         const Net net = [&] {
           const ShardedInit scope(config, here, kSmall);
-          return build();
+          return build_layers();
         }();
         Engine engine(net.tensors(), config, here);
         for (int64_t i = 0; i < 3; ++i) {
@@ -128,26 +123,26 @@ TEST(ShardedInit, TrainsAsIfBuiltWhole) {
 }
 
 TEST(ShardedInit, FindsWhatIsInAListOfOptionalTensors) {
-  with_ranks(2, [&](const World& here) {
+  on_ranks(2, [&](const World& here) {
     const at::Tensor table = at::arange(1000, at::kFloat);
     const ShardedInit scope(settings(2, 1, kTight), here, kSmall);
     const at::Tensor picked = at::arange(900, 1000, at::kLong);
-    const Net net = build();  // much larger: what was not used for long is cut
+    const Net net = build_layers();  // much larger: what was not used for long is cut
     EXPECT_EQ(table.index({picked}).sum().item<float>(), 94'950);
   });
 }
 
 TEST(ShardedInit, LeavesOtherStagesAlone) {
-  with_ranks(2, [&](const World& here) {
+  on_ranks(2, [&](const World& here) {
     const ShardedInit scope(settings(2, 1, kStage2), here, kSmall);
-    const Net net = build();
+    const Net net = build_layers();
     EXPECT_EQ(scope.peak_whole_bytes(), 0);
     EXPECT_FALSE(engine::is_in_nursery(net.parameters[0]));
   });
 }
 
 TEST(ShardedInit, IsNotNested) {
-  with_ranks(2, [&](const World& here) {
+  on_ranks(2, [&](const World& here) {
     const auto config = settings(2, 1, kTight);
     const ShardedInit scope(config, here);
     EXPECT_THROW(ShardedInit(config, here), Error);
@@ -156,7 +151,7 @@ TEST(ShardedInit, IsNotNested) {
 
 // What was temporary is forgotten, and what was built before is nobody's business.
 TEST(ShardedInit, KeepsNothingOfWhatIsGone) {
-  with_ranks(2, [&](const World& here) {
+  on_ranks(2, [&](const World& here) {
     const at::Tensor before = at::ones({kWidth, kWidth});
     const ShardedInit scope(settings(2, 1, kTight), here, kSmall);
     for (int i = 0; i < 50; ++i)

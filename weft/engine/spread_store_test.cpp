@@ -151,9 +151,9 @@ TEST(SpreadStore, ARankThatCannotWriteFailsAll) {
 // --- In a training ---------------------------------------------------------------------------------------------------
 
 const std::string kLocal = R"(, "checkpoint": {"use_node_local_storage": true}, "zero_optimization": {"stage": 2})";
-constexpr int kBefore = 3, kEnd = 6;
+constexpr int kSavedStep = 3, kLastStep = 6;
 
-using State = std::vector<at::Tensor>;
+using Tensors = std::vector<at::Tensor>;
 
 // Ranks of `num_hosts` hosts, in turn.
 struct Place {
@@ -163,8 +163,8 @@ struct Place {
   }
 };
 
-State train(const test::TempDir& dir, const Place& place, bool resumes) {
-  State out;
+Tensors train_on_hosts(const test::TempDir& dir, const Place& place, bool resumes) {
+  Tensors out;
   const std::string run = fresh_run();
   test::run_ranks_as_threads(place.world, [&](test::RankContext& ctx) {
     const World here = world(run, ctx.rank(), place.world);
@@ -174,15 +174,15 @@ State train(const test::TempDir& dir, const Place& place, bool resumes) {
     if (resumes) {
       const auto loaded = engine.load_checkpoint(folder);
       ASSERT_TRUE(loaded);
-      EXPECT_EQ(loaded->step, kBefore);
+      EXPECT_EQ(loaded->step, kSavedStep);
     }
-    for (int64_t i = resumes ? kBefore : 0; i < kEnd; ++i) {
+    for (int64_t i = resumes ? kSavedStep : 0; i < kLastStep; ++i) {
       engine.backward(model.loss(i * here.size + here.rank));
       engine.step();
-      if (!resumes && i + 1 == kBefore) engine.save_checkpoint(folder);
+      if (!resumes && i + 1 == kSavedStep) engine.save_checkpoint(folder);
     }
     engine.wait_for_checkpoint();
-    State mine;
+    Tensors mine;
     for (const auto& [name, tensor] : model.tensors().parameters) mine.push_back(engine.full_param(tensor));
     if (ctx.rank() == 0) out = mine;
   });
@@ -192,8 +192,8 @@ State train(const test::TempDir& dir, const Place& place, bool resumes) {
 TEST(LocalDisks, AreReadBackToTheBit) {
   const test::TempDir dir;
   const Place place;
-  const State whole = train(dir, place, false);
-  const State resumed = train(dir, place, true);
+  const Tensors whole = train_on_hosts(dir, place, false);
+  const Tensors resumed = train_on_hosts(dir, place, true);
   ASSERT_EQ(whole.size(), resumed.size());
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(whole[i].equal(resumed[i])) << i;
 }
@@ -201,14 +201,14 @@ TEST(LocalDisks, AreReadBackToTheBit) {
 TEST(LocalDisks, OtherRanksGetWhatTheyNeedFromWhoHasIt) {
   for (const Place& after : {Place{.world = 2}, Place{.world = 4}, Place{.world = 5, .num_hosts = 3}}) {
     const test::TempDir dir;
-    train(dir, {}, false);
-    train(dir, after, true);
+    train_on_hosts(dir, {}, false);
+    train_on_hosts(dir, after, true);
   }
 }
 
 TEST(LocalDisks, ALostDiskIsNamed) {
   const test::TempDir dir;
-  train(dir, {}, false);
+  train_on_hosts(dir, {}, false);
   fs::remove_all(dir / "host1");
   const std::string run = fresh_run();
   test::run_ranks_as_threads(3, [&](test::RankContext& ctx) {
@@ -221,9 +221,9 @@ TEST(LocalDisks, ALostDiskIsNamed) {
 
 TEST(LocalDisks, OneFolderForAllIsAStoreLikeAnyOther) {
   const test::TempDir dir;
-  train(dir, {.world = 3, .num_hosts = 1}, false);
+  train_on_hosts(dir, {.world = 3, .num_hosts = 1}, false);
   EXPECT_EQ(Env::posix().list(dir / "host0/step_00000003").size(), 4);
-  train(dir, {.world = 2, .num_hosts = 1}, true);
+  train_on_hosts(dir, {.world = 2, .num_hosts = 1}, true);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace weft {
 namespace {
 
-constexpr int kNumSteps = 5;
+constexpr int kUserSteps = 5;
 
 OptimizerFactory adam() {
   return torch_optimizer<torch::optim::Adam>(torch::optim::AdamOptions(0.01).weight_decay(0.1));
@@ -28,12 +28,12 @@ config::Resolved own(int world, int64_t accumulation, const std::string& more = 
   return out;
 }
 
-constexpr const char* kStages[] = {R"(, "zero_optimization": {"stage": 0})",
-                                   R"(, "zero_optimization": {"stage": 1})",
-                                   R"(, "zero_optimization": {"stage": 2, "reduce_bucket_size": 300})",
-                                   R"(, "zero_optimization": {"stage": 2}, "weft": {"common_parameters": false})",
-                                   R"(, "zero_optimization": {"stage": 3})",
-                                   R"(, "zero_optimization": {"stage": 3, "reduce_bucket_size": 300,
+constexpr const char* kUserStages[] = {R"(, "zero_optimization": {"stage": 0})",
+                                       R"(, "zero_optimization": {"stage": 1})",
+                                       R"(, "zero_optimization": {"stage": 2, "reduce_bucket_size": 300})",
+                                       R"(, "zero_optimization": {"stage": 2}, "weft": {"common_parameters": false})",
+                                       R"(, "zero_optimization": {"stage": 3})",
+                                       R"(, "zero_optimization": {"stage": 3, "reduce_bucket_size": 300,
                                        "stage3_param_persistence_threshold": 0, "stage3_max_live_parameters": 0},
                                        "weft": {"common_parameters": false})"};
 
@@ -56,9 +56,9 @@ TEST(UserOptimizer, OfTorchHasTheBitsOfOneRankInEveryStage) {
   for (const OptimizerFactory& make : {adam(), sgd()}) {
     for (const char* clip : {R"(, "gradient_clipping": 0)", R"(, "gradient_clipping": 0.05)"}) {
       // Halving is exact, so the order of halving and adding is all the same.
-      const auto alone = train_together(1, own(1, 2, cat(clip, kStages[0])), kNumSteps, {.optimizer = make});
-      for (const char* stage : kStages) {
-        const auto both = train_together(2, own(2, 1, cat(clip, stage)), kNumSteps, {.optimizer = make});
+      const auto alone = train_together(1, own(1, 2, cat(clip, kUserStages[0])), kUserSteps, {.optimizer = make});
+      for (const char* stage : kUserStages) {
+        const auto both = train_together(2, own(2, 1, cat(clip, stage)), kUserSteps, {.optimizer = make});
         for (size_t rank = 0; rank < 2; ++rank) expect_same_bits(both[rank], alone[0], cat(clip, stage));
       }
     }
@@ -72,7 +72,7 @@ TEST(UserOptimizer, OfTorchHasTheBitsOfAPlainLoop) {
   std::vector<at::Tensor> parameters;
   for (const auto& [name, tensor] : alone.tensors().parameters) parameters.push_back(tensor);
   torch::optim::Adam optimizer(parameters, torch::optim::AdamOptions(0.01).weight_decay(0.1));
-  for (int64_t i = 0; i < kNumSteps; ++i) {
+  for (int64_t i = 0; i < kUserSteps; ++i) {
     engine.backward(model.loss(i));
     engine.step();
     optimizer.zero_grad();
@@ -86,16 +86,16 @@ TEST(UserOptimizer, OfTorchHasTheBitsOfAPlainLoop) {
 TEST(UserOptimizer, TakesNarrowModelsWithTheLossScaleAndClippingDone) {
   for (const char* narrow : {R"(, "bf16": {"enabled": true}, "gradient_clipping": 0.05)",
                              R"(, "fp16": {"enabled": true, "initial_scale_power": 10}, "gradient_clipping": 0.05)"}) {
-    const auto expected = train_together(3, own(3, 2, cat(narrow, kStages[0])), kNumSteps, {.optimizer = adam()});
-    for (const char* stage : kStages) {
-      const auto got = train_together(3, own(3, 2, cat(narrow, stage)), kNumSteps, {.optimizer = adam()});
+    const auto expected = train_together(3, own(3, 2, cat(narrow, kUserStages[0])), kUserSteps, {.optimizer = adam()});
+    for (const char* stage : kUserStages) {
+      const auto got = train_together(3, own(3, 2, cat(narrow, stage)), kUserSteps, {.optimizer = adam()});
       for (size_t rank = 0; rank < 3; ++rank) expect_same_bits(got[rank], expected[0], cat(narrow, stage));
     }
   }
 }
 
 TEST(UserOptimizer, SeesWholeParametersInStageZeroAndSlicesElsewhere) {
-  for (const char* stage : {kStages[0], kStages[1]}) {
+  for (const char* stage : {kUserStages[0], kUserStages[1]}) {
     const std::string run = fresh_run();
     test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
       Model model;
@@ -112,10 +112,10 @@ TEST(UserOptimizer, SeesWholeParametersInStageZeroAndSlicesElsewhere) {
       for (const UserGroup& group : given) {
         for (const at::Tensor& tensor : group.tensors) {
           count += tensor.numel();
-          EXPECT_EQ(tensor.dim() == 2, stage == kStages[0] && &group == &given[1]);
+          EXPECT_EQ(tensor.dim() == 2, stage == kUserStages[0] && &group == &given[1]);
         }
       }
-      if (stage == kStages[0]) {
+      if (stage == kUserStages[0]) {
         EXPECT_EQ(count, 24 * 40 + 40 + 40 * 8 + 8);
       } else {
         EXPECT_LT(count, 800) << "half of it, and padding";
@@ -156,7 +156,7 @@ TEST(UserOptimizer, FollowsTheScheduleAsWeftsOwnDo) {
 }
 
 TEST(UserOptimizer, IsSavedAndGoesOnWithTheSameBits) {
-  for (const char* stage : kStages) {
+  for (const char* stage : kUserStages) {
     const std::string run = fresh_run();
     test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
       Model model, other;
@@ -213,7 +213,7 @@ TEST(UserOptimizer, IsRefusedWhereItCannotWork) {
     const Model model;
     Engine(model.tensors(), config, world(fresh_run(), 0, 1), {.optimizer = make});
   };
-  auto config = own(1, 1, kStages[2]);
+  auto config = own(1, 1, kUserStages[2]);
   config.zero_allow_untested_optimizer = false;
   expect_refused([&] { start(config); }, R"(set "zero_allow_untested_optimizer": true)");
   expect_refused([&] { start(settings(1, 1)); }, "there are two optimizers");
@@ -237,7 +237,7 @@ TEST(UserOptimizer, OnOneRankOnlyIsRefused) {
   const std::string run = fresh_run();
   test::run_ranks_as_threads(2, [&](test::RankContext& ctx) {
     Model model;
-    auto config = own(2, 1, kStages[1]);
+    auto config = own(2, 1, kUserStages[1]);
     if (ctx.rank() == 1) config.optimizer = settings(2, 1).optimizer;
     expect_refused(
         [&] {

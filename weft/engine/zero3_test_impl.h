@@ -123,9 +123,7 @@ inline NetRun train_net(const std::function<Net()>& make, const NetTraining& how
 
 inline void expect_same(const NetRun& a, const NetRun& b, const std::string& which) {
   EXPECT_EQ(a.losses, b.losses) << which;
-  ASSERT_EQ(a.parameters.size(), b.parameters.size());
-  for (size_t i = 0; i < a.parameters.size(); ++i)
-    EXPECT_TRUE(a.parameters[i].equal(b.parameters[i])) << which << ", parameter " << i;
+  expect_equal(a.parameters, b.parameters, which);
   ASSERT_EQ(a.buffers.size(), b.buffers.size());
   for (size_t i = 0; i < a.buffers.size(); ++i)
     EXPECT_TRUE(a.buffers[i].equal(b.buffers[i])) << which << ", buffer " << i;
@@ -157,5 +155,18 @@ inline constexpr Sharding kShardings[] = {
     {"stage_3_roomy", kRoomy},
     {"stage_3_tight_network", kTight, true},
     {"stage_3_roomy_network", kRoomy, true}};
+
+// Does not divide what tests share out.
+inline constexpr int kWorld = 3;
+
+// Calls `body` on every rank of a world of kWorld.
+inline void on_ranks_of(const Sharding& sharding, const std::function<void(const World& here)>& body) {
+  const std::string run = fresh_run();
+  test::run_ranks_as_threads(kWorld, [&](test::RankContext& ctx) {
+    World here = world(run, ctx.rank(), kWorld, 10);
+    if (sharding.over_network) here.group = std::make_shared<AsOverANetwork>(here.group);
+    body(here);
+  });
+}
 
 }  // namespace weft

@@ -55,10 +55,10 @@ std::vector<uint32_t> bits_of(const Floats& values) {
   return out;
 }
 
-struct Result {
+struct Updated {
   Floats param, momentum, variance;
   std::vector<std::byte> copy;
-  bool operator==(const Result& other) const {
+  bool operator==(const Updated& other) const {
     return bits_of(param) == bits_of(other.param) && bits_of(momentum) == bits_of(other.momentum) &&
            bits_of(variance) == bits_of(other.variance) && copy == other.copy;
   }
@@ -120,9 +120,9 @@ void step_in_parts(const Update& update, const Kernels& kernels, const Slice& wh
 }
 
 // Three steps, so that the state matters.
-Result run(const Update& update, const Kernels& kernels, const Case& c) {
+Updated run(const Update& update, const Kernels& kernels, const Case& c) {
   const size_t total = c.count + c.offset;
-  Result out = {values(total, 1), Floats(total), Floats(total), {}};
+  Updated out = {values(total, 1), Floats(total), Floats(total), {}};
   out.copy.resize(total * element_bytes(c.copy_type));
   for (int64_t step = 1; step <= 3; ++step) {
     Floats grads = values(total, 10 + static_cast<uint64_t>(step));
@@ -149,7 +149,7 @@ TEST(Kernels, EveryInstructionSetGivesTheSameBits) {
     for (const size_t count : kCounts) {
       for (const Element type : kTypes) {
         const Case c = {.count = count, .grad_type = type, .grad_scale = 0.37F, .copy_type = type, .offset = count % 3};
-        const Result expected = run(update, portable, c);
+        const Updated expected = run(update, portable, c);
         for (const Kernels* const other : all_kernels()) {
           EXPECT_EQ(run(update, *other, c), expected) << update.name << " " << other->name << " " << count;
         }
@@ -163,7 +163,7 @@ TEST(Kernels, ValuesThatAreNotFiniteAreTheSameEverywhere) {
   for (const Update& update : updates()) {
     for (const float poison : {inf, -inf, nan, std::numeric_limits<float>::max()}) {
       const Case c = {.count = 100, .poison = poison};
-      const Result expected = run(update, *all_kernels().front(), c);
+      const Updated expected = run(update, *all_kernels().front(), c);
       for (const Kernels* const other : all_kernels()) EXPECT_EQ(run(update, *other, c), expected) << update.name;
     }
   }
@@ -171,7 +171,7 @@ TEST(Kernels, ValuesThatAreNotFiniteAreTheSameEverywhere) {
 
 TEST(Kernels, CuttingTheSliceChangesNothing) {
   for (const Update& update : updates()) {
-    const Result whole = run(update, kernels(), {.count = 5003});
+    const Updated whole = run(update, kernels(), {.count = 5003});
     for (const size_t cut : {1, 13, 1000, 4096}) {
       EXPECT_EQ(run(update, kernels(), {.count = 5003, .cut = cut}), whole) << update.name << " " << cut;
     }
@@ -204,7 +204,7 @@ TEST(Kernels, ScaleAndTypeAreAppliedToTheGradientAlone) {
 
 TEST(Kernels, TheCopyIsTheNewParameterRoundedOnce) {
   for (const Element type : kTypes) {
-    const Result result = run(updates().front(), kernels(), {.count = 1500, .copy_type = type});
+    const Updated result = run(updates().front(), kernels(), {.count = 1500, .copy_type = type});
     EXPECT_EQ(result.copy, stored(result.param, type));
   }
 }
