@@ -5,20 +5,16 @@
 #include <limits>
 
 #include "weft/base/text.h"
+#include "weft/plan/refuse_impl.h"
 
 namespace weft::plan {
 namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
-  throw Error(ErrorKind::kInput,
-              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
-}
-
 int64_t rounded_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-void check(const LayoutOptions& options) {
+void check_layout_options(const LayoutOptions& options) {
   if (options.world < 1 || options.world > kMaxWorld)
     refuse("no such world", cat(options.world, " ranks"), cat("give from 1 to ", kMaxWorld, " ranks"));
   if (options.bucket_elements < 1)
@@ -71,7 +67,7 @@ void check_boundaries(const std::vector<int>& boundaries, size_t num_ready) {
 }
 
 // What all parameters of a bucket have in common.
-struct Kind {
+struct BucketKind {
   Dtype dtype = Dtype::kFp32;
   bool persistent = false;
 };
@@ -130,7 +126,7 @@ class Filler {
   static constexpr size_t kNoGroup = SIZE_MAX;
 
   void put(int parameter, int64_t limit) {
-    const Kind kind = {table_[parameter].dtype, persistent_[static_cast<size_t>(parameter)]};
+    const BucketKind kind = {table_[parameter].dtype, persistent_[static_cast<size_t>(parameter)]};
     const int64_t elements = table_.num_elements(parameter);
     Stream& stream = stream_of(kind);
     if (!fits(stream, elements, limit_of(stream, kind.dtype, limit))) close(kind);
@@ -140,7 +136,7 @@ class Filler {
   }
 
   void put_group(const std::vector<int>& group) {
-    const Kind kind = {.dtype = table_[group.front()].dtype};
+    const BucketKind kind = {.dtype = table_[group.front()].dtype};
     close(kind);
     for (const int parameter : group) put(parameter, kNoLimit);
     close(kind);
@@ -168,14 +164,14 @@ class Filler {
     const bool is_small = stream.is_first && limit != kNoLimit && !frozen_ && options_.first_bucket_bytes > 0;
     return is_small ? std::min(limit, options_.first_bucket_bytes / bytes_of(dtype)) : limit;
   }
-  static Kind kind_at(size_t stream) {
+  static BucketKind kind_at(size_t stream) {
     return {kAllDtypes[stream % std::size(kAllDtypes)], stream >= std::size(kAllDtypes)};
   }
-  Stream& stream_of(Kind kind) {
+  Stream& stream_of(BucketKind kind) {
     return streams_[static_cast<size_t>(kind.dtype) + (kind.persistent ? std::size(kAllDtypes) : 0)];
   }
 
-  void close(Kind kind) {
+  void close(BucketKind kind) {
     Stream& stream = stream_of(kind);
     if (stream.open.places.empty()) return;
     Bucket& bucket = stream.open;
@@ -287,7 +283,7 @@ const Place& Layout::place(int parameter) const {
 }
 
 Layout make_layout(const ParameterTable& table, const LayoutOptions& options) {
-  check(options);
+  check_layout_options(options);
   check_trainable(table);
   check_together(table, options.together);
   Layout layout{.world = options.world, .ready_order = resolved_order(table, options.ready_order)};

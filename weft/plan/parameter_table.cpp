@@ -5,14 +5,10 @@
 
 #include "weft/base/text.h"
 #include "weft/base/utf8.h"
+#include "weft/plan/refuse_impl.h"
 
 namespace weft::plan {
 namespace {
-
-[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
-  throw Error(ErrorKind::kInput,
-              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
-}
 
 void check_names(const std::vector<Parameter>& parameters) {
   std::unordered_map<std::string_view, int> seen;

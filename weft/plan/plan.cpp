@@ -19,7 +19,7 @@ void check_range(std::string_view what, std::string_view setting, int64_t value,
                                   .fix = cat("set ", setting, " from ", low, " to ", high)});
 }
 
-void check(const PlanOptions& options) {
+void check_options(const PlanOptions& options) {
   check_range("as its stage", "zero_optimization.stage", options.stage, 0, kMaxStage);
   check_range("micro-steps", "gradient_accumulation_steps", options.accumulation_steps, 1, kMaxAccumulationSteps);
   check_range("live elements", "stage3_max_live_parameters", options.live_elements, 0, INT64_MAX);
@@ -73,7 +73,7 @@ void keep_in_host(int num_ranks, PlanOptions& options) {
 }
 
 Plan make_plan(ParameterTable table, PlanOptions options) {
-  check(options);
+  check_options(options);
   Layout layout = make_layout(table, options.layout);
   return {std::move(table), std::move(options), std::move(layout)};
 }

@@ -18,7 +18,7 @@ constexpr double kMaxSeconds = 1e9;
 constexpr size_t kMaxTuned = 65'536;
 constexpr int64_t kMostParts = 64;  // tried by tune_with_update()
 
-[[noreturn]] void refuse(std::string title, std::string what) {
+[[noreturn]] void refuse_tuning(std::string title, std::string what) {
   throw Error(ErrorKind::kInput, {.title = std::move(title),
                                   .what = std::move(what),
                                   .where = "",
@@ -27,21 +27,23 @@ constexpr int64_t kMostParts = 64;  // tried by tune_with_update()
 
 bool is_time(double seconds) { return seconds >= 0 && seconds <= kMaxSeconds; }
 
-void check(const TuningInput& input) {
+void check_input(const TuningInput& input) {
   if (input.gradients.empty() || input.gradients.size() > kMaxTuned)
-    refuse("buckets cannot be tuned",
-           cat(input.gradients.size(), " gradients, from 1 to ", kMaxTuned, " are possible"));
+    refuse_tuning("buckets cannot be tuned",
+                  cat(input.gradients.size(), " gradients, from 1 to ", kMaxTuned, " are possible"));
   if (!is_time(input.link.latency_s) || !(input.link.bytes_per_s >= 1) || !std::isfinite(input.link.bytes_per_s))
-    refuse("a link needs a latency, and a rate of a byte per second at least",
-           cat(input.link.latency_s, " s, ", input.link.bytes_per_s, " bytes/s"));
-  if (input.max_elements < 0) refuse("a bucket must hold something", cat(input.max_elements, " elements at most"));
+    refuse_tuning("a link needs a latency, and a rate of a byte per second at least",
+                  cat(input.link.latency_s, " s, ", input.link.bytes_per_s, " bytes/s"));
+  if (input.max_elements < 0)
+    refuse_tuning("a bucket must hold something", cat(input.max_elements, " elements at most"));
   if (input.bytes_per_element < 1 || input.bytes_per_element > 8)
-    refuse("an element has 1 to 8 bytes", cat(input.bytes_per_element, " bytes"));
-  if (!is_time(input.backward_end_s)) refuse("not a time", cat("backward ends at ", input.backward_end_s, " s"));
+    refuse_tuning("an element has 1 to 8 bytes", cat(input.bytes_per_element, " bytes"));
+  if (!is_time(input.backward_end_s)) refuse_tuning("not a time", cat("backward ends at ", input.backward_end_s, " s"));
   for (size_t i = 0; const ReadyGradient& gradient : input.gradients) {
-    if (!is_time(gradient.ready_s)) refuse("not a time", cat("gradient ", i, " is ready at ", gradient.ready_s, " s"));
+    if (!is_time(gradient.ready_s))
+      refuse_tuning("not a time", cat("gradient ", i, " is ready at ", gradient.ready_s, " s"));
     if (gradient.num_elements < 0 || gradient.num_elements > kMaxElements)
-      refuse("not a number of elements", cat("gradient ", i, " has ", gradient.num_elements));
+      refuse_tuning("not a number of elements", cat("gradient ", i, " has ", gradient.num_elements));
     ++i;
   }
 }
@@ -138,7 +140,7 @@ double lower_bound_s(const Model& model) {
 }  // namespace
 
 Tuning tune_buckets(const TuningInput& input) {
-  check(input);
+  check_input(input);
   const Model model(input);
   const double best_s = std::max(earliest_finish_s(model), model.backward_end_s());
   Tuning out{.boundaries = fewest_boundaries(model, best_s * (1 + kTieFraction))};
@@ -148,8 +150,8 @@ Tuning tune_buckets(const TuningInput& input) {
 }
 
 double updated_at_s(const TuningInput& input, const std::vector<int>& boundaries, double update_s) {
-  check(input);
-  if (!is_time(update_s)) refuse("not a time", cat("an update takes ", update_s, " s"));
+  check_input(input);
+  if (!is_time(update_s)) refuse_tuning("not a time", cat("an update takes ", update_s, " s"));
   const Model model(input);
   const double host_s = input.link.latency_s * static_cast<double>(boundaries.size() + 1);
   double updated_s = model.backward_end_s() + host_s;
@@ -160,7 +162,7 @@ double updated_at_s(const TuningInput& input, const std::vector<int>& boundaries
 }
 
 Tuning tune_with_update(TuningInput input, double update_s) {
-  check(input);
+  check_input(input);
   int64_t num_elements = 0;
   for (const ReadyGradient& gradient : input.gradients) num_elements += gradient.num_elements;
   Tuning best;
@@ -177,7 +179,7 @@ Tuning tune_with_update(TuningInput input, double update_s) {
 }
 
 double exposed_time_s(const TuningInput& input, const std::vector<int>& boundaries) {
-  check(input);
+  check_input(input);
   return exposed_s(Model(input), boundaries);
 }
 
