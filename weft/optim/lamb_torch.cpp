@@ -22,12 +22,12 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-struct Lists {
+struct LambLists {
   Tensors params, momenta, variances;
 };
 
-Lists lists_of(std::span<const SliceState> slices) {
-  Lists out;
+LambLists lamb_lists(std::span<const SliceState> slices) {
+  LambLists out;
   for (const SliceState& state : slices) {
     out.params.push_back(state.slice.param);
     out.momenta.push_back(state.momentum);
@@ -36,13 +36,13 @@ Lists lists_of(std::span<const SliceState> slices) {
   return out;
 }
 
-void update_moments(const LambSettings& s, const Lists& lists, at::TensorList grads) {
+void update_moments(const LambSettings& s, const LambLists& lists, at::TensorList grads) {
   at::_foreach_lerp_(lists.momenta, grads, 1 - s.beta1);
   at::_foreach_mul_(lists.variances, s.beta2);
   at::_foreach_addcmul_(lists.variances, grads, grads, 1 - s.beta2);
 }
 
-Tensors directions_of(const LambSettings& s, const Lists& lists) {
+Tensors directions_of(const LambSettings& s, const LambLists& lists) {
   Tensors divisors;
   if (s.eps_inside_sqrt) {
     divisors = at::_foreach_add(lists.variances, s.eps);
@@ -95,7 +95,7 @@ at::Tensor trust_ratios(const LambSettings& s, const at::Tensor& sums) {
 
 void lamb_with_torch(const LambSettings& settings, std::span<SliceState> slices, at::TensorList grads, int64_t step,
                      const WholeParameters& whole) {
-  const Lists lists = lists_of(slices);
+  const LambLists lists = lamb_lists(slices);
   update_moments(settings, lists, grads);
   const Pieces pieces = pieces_of(settings, slices, directions_of(settings, lists), step);
   const at::Tensor owners = at::tensor(pieces.owners, at::kLong).to(lists.params.front().device());

@@ -110,7 +110,7 @@ struct PutBetas {
   }
 };
 
-int64_t bytes_of(const SliceState& state) {
+int64_t moment_bytes(const SliceState& state) {
   size_t bytes = 0;
   for (const at::Tensor* const tensor : {&state.momentum, &state.variance}) {
     if (tensor->defined()) bytes += tensor->nbytes();
@@ -251,8 +251,8 @@ NamedState Optimizer::state() {
 int64_t Optimizer::state_bytes() const {
   int64_t bytes = 0;
   for (const Group& group : groups_) {
-    for (const SliceState& state : group.on_cpu) bytes += bytes_of(state);
-    for (const SliceState& state : group.elsewhere) bytes += bytes_of(state);
+    for (const SliceState& state : group.on_cpu) bytes += moment_bytes(state);
+    for (const SliceState& state : group.elsewhere) bytes += moment_bytes(state);
   }
   return bytes;
 }

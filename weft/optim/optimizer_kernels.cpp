@@ -11,7 +11,7 @@ namespace {
 
 void* data_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr() : nullptr; }
 
-struct Step {
+struct KernelStep {
   std::span<SliceState> slices;
   double grad_scale;
   int64_t step;
@@ -65,7 +65,7 @@ Slice kernel_slice(const SliceState& state, double grad_scale) {
 
 void step_with_kernels(const UpdateSettings& settings, std::span<SliceState> slices, double grad_scale, int64_t step,
                        const WholeParameters& whole) {
-  std::visit(Step{slices, grad_scale, step, whole}, settings);
+  std::visit(KernelStep{slices, grad_scale, step, whole}, settings);
 }
 
 ExactSum sum_of_squares(const at::Tensor& grad) {

@@ -25,13 +25,13 @@
 namespace weft::optim {
 namespace {
 
-struct Lists {
+struct SliceLists {
   std::vector<at::Tensor> params, grads, momenta, variances;
 };
 
 // The fused kernels want gradients of the parameters' type, so those of another are widened into memory of their own.
-Lists lists_of(std::span<const SliceState> slices) {
-  Lists out;
+SliceLists slice_lists(std::span<const SliceState> slices) {
+  SliceLists out;
   for (const SliceState& state : slices) {
     out.params.push_back(state.slice.param);
     out.grads.push_back(state.slice.grad.to(at::kFloat));
@@ -64,8 +64,8 @@ DeviceNumbers numbers_for(const UpdateSettings& settings, const TorchScale& by, 
   return out;
 }
 
-struct Step {
-  Lists& lists;
+struct TorchStep {
+  SliceLists& lists;
   std::span<SliceState> slices;
   const TorchScale& by;
   const DeviceNumbers& there;
@@ -170,8 +170,8 @@ void step_together(const UpdateSettings& settings, std::span<SliceState> slices,
   if (step_with_device_kernels(settings, slices, by, step)) return;
   const DeviceNumbers there = numbers_for(settings, by, step, slices.front().slice.param);
   for (std::vector<SliceState>& batch : batches_of(settings, slices)) {
-    Lists lists = lists_of(batch);
-    std::visit(Step{lists, batch, by, there, step, whole}, settings);
+    SliceLists lists = slice_lists(batch);
+    std::visit(TorchStep{lists, batch, by, there, step, whole}, settings);
     for (const SliceState& state : batch) {
       if (state.slice.copy.defined()) state.slice.copy.copy_(state.slice.param);
     }

@@ -106,25 +106,26 @@ UpdateSettings lamb(Arguments& arguments, std::string_view) {
   return settings;
 }
 
-struct Maker {
+struct OptimizerMaker {
   std::string_view name, type;  // as documented, as compared
   UpdateSettings (*make)(Arguments&, std::string_view type);
 };
 
-constexpr Maker kMakers[] = {{"Adagrad", "adagrad", adagrad}, {"Adam", "adam", adam}, {"AdamW", "adamw", adam},
-                             {"Lamb", "lamb", lamb},          {"Lion", "lion", lion}, {"SGD", "SGD", sgd}};
+constexpr OptimizerMaker kOptimizers[] = {{"Adagrad", "adagrad", adagrad}, {"Adam", "adam", adam},
+                                          {"AdamW", "adamw", adam},        {"Lamb", "lamb", lamb},
+                                          {"Lion", "lion", lion},          {"SGD", "SGD", sgd}};
 
 // DeepSpeed's classes, which its configs do not name: what they compute, by its defaults. FusedAdam and CPUAdam are AdamW unless
 // adam_w_mode is false, as "Adam" is.
-constexpr Maker kClasses[] = {{"Adam", "fusedadam", adam},
-                              {"Adam", "cpuadam", adam},
-                              {"Adam", "deepspeedcpuadam", adam},
-                              {"Adagrad", "cpuadagrad", adagrad},
-                              {"Adagrad", "deepspeedcpuadagrad", adagrad},
-                              {"Lamb", "fusedlamb", lamb},
-                              {"Lion", "fusedlion", lion},
-                              {"Lion", "cpulion", lion},
-                              {"Lion", "deepspeedcpulion", lion}};
+constexpr OptimizerMaker kDeepSpeedClasses[] = {{"Adam", "fusedadam", adam},
+                                                {"Adam", "cpuadam", adam},
+                                                {"Adam", "deepspeedcpuadam", adam},
+                                                {"Adagrad", "cpuadagrad", adagrad},
+                                                {"Adagrad", "deepspeedcpuadagrad", adagrad},
+                                                {"Lamb", "fusedlamb", lamb},
+                                                {"Lion", "fusedlion", lion},
+                                                {"Lion", "cpulion", lion},
+                                                {"Lion", "deepspeedcpulion", lion}};
 
 // What DeepSpeed has, or had, and weft has not.
 struct Absent {
@@ -159,13 +160,13 @@ void refuse_absent(std::string_view type) {
 }
 
 // DeepSpeed lowers its own names and hands others to torch.optim as they are.
-const Maker& maker_of(std::string_view type) {
+const OptimizerMaker& optimizer_maker(std::string_view type) {
   std::vector<std::string> known;
-  for (const Maker& maker : kMakers) {
+  for (const OptimizerMaker& maker : kOptimizers) {
     if (maker.type == type || maker.type == config::lower(type)) return maker;
     known.emplace_back(maker.name);
   }
-  for (const Maker& maker : kClasses) {
+  for (const OptimizerMaker& maker : kDeepSpeedClasses) {
     if (maker.type == config::lower(type)) return maker;
   }
   refuse_absent(type);
@@ -180,14 +181,14 @@ UpdateSettings read_optimizer(const config::Optimizer& section) {
                                     .where = "optimizer.type",
                                     .fix = "add \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": 1e-4}}"});
   }
-  const Maker& maker = maker_of(*section.type);
+  const OptimizerMaker& maker = optimizer_maker(*section.type);
   Arguments arguments("optimizer", *section.type, section.params);
   const UpdateSettings settings = maker.make(arguments, maker.type);
   arguments.finish();
   return settings;
 }
 
-std::string_view config_name(std::string_view type) { return maker_of(type).name; }
+std::string_view config_name(std::string_view type) { return optimizer_maker(type).name; }
 
 double lr_of(const UpdateSettings& settings) {
   return std::visit([](const auto& s) { return s.lr; }, settings);

@@ -102,12 +102,12 @@ Schedule cosine_annealing_lr(Arguments& arguments, size_t) {
   return CosineAnnealingLr{.t_max = positive(arguments, "T_max", 1), .eta_min = arguments.number("eta_min", 0)};
 }
 
-struct Maker {
+struct ScheduleMaker {
   std::string_view type;
   Schedule (*make)(Arguments&, size_t num_groups);
 };
 
-constexpr Maker kMakers[] = {
+constexpr ScheduleMaker kSchedules[] = {
     {"WarmupLR", warmup_lr},
     {"WarmupDecayLR", warmup_decay_lr},
     {"WarmupCosineLR", warmup_cosine_lr},
@@ -118,9 +118,9 @@ constexpr Maker kMakers[] = {
     {"CosineAnnealingLR", cosine_annealing_lr},
 };
 
-const Maker& maker_of(std::string_view type) {
+const ScheduleMaker& schedule_maker(std::string_view type) {
   std::vector<std::string> known;
-  for (const Maker& maker : kMakers) {
+  for (const ScheduleMaker& maker : kSchedules) {
     if (maker.type == type) return maker;
     known.emplace_back(maker.type);
   }
@@ -131,7 +131,7 @@ const Maker& maker_of(std::string_view type) {
 
 Schedule read_schedule(const config::Scheduler& section, size_t num_groups) {
   if (!section.type) return FixedLr{};
-  const Maker& maker = maker_of(*section.type);
+  const ScheduleMaker& maker = schedule_maker(*section.type);
   Arguments arguments("scheduler", *section.type, section.params);
   Schedule schedule = maker.make(arguments, num_groups);
   arguments.finish();
