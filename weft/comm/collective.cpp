@@ -13,7 +13,7 @@ using Counts = std::vector<int64_t>;
 
 bool has_peer(Operation operation) { return uses_root(operation) || is_point_to_point(operation); }
 
-[[noreturn]] void refuse(const Collective& call, const std::string& why) {
+[[noreturn]] void refuse_call(const Collective& call, const std::string& why) {
   throw Error(ErrorKind::kBug, {.title = cat("this ", name_of(call.operation), " cannot be"),
                                 .what = why,
                                 .where = describe(call),
@@ -21,24 +21,26 @@ bool has_peer(Operation operation) { return uses_root(operation) || is_point_to_
 }
 
 void check_tensor(const Collective& call, const at::Tensor& tensor, const char* name) {
-  if (!tensor.defined()) refuse(call, cat("the ", name, " tensor is undefined"));
-  if (!tensor.is_contiguous()) refuse(call, cat("the ", name, " tensor is not contiguous"));
+  if (!tensor.defined()) refuse_call(call, cat("the ", name, " tensor is undefined"));
+  if (!tensor.is_contiguous()) refuse_call(call, cat("the ", name, " tensor is not contiguous"));
   element_type(tensor.scalar_type());
 }
 
 void check_counts(const Collective& call, const Counts& counts, int64_t whole, int world, const char* name) {
   if (static_cast<int>(counts.size()) != world)
-    refuse(call, cat(counts.size(), " counts were given for ", world, " ranks"));
+    refuse_call(call, cat(counts.size(), " counts were given for ", world, " ranks"));
   int64_t sum = 0;
   for (const int64_t count : counts) {
-    if (count < 0) refuse(call, "a count is negative");
+    if (count < 0) refuse_call(call, "a count is negative");
     sum += count;
   }
-  if (sum != whole) refuse(call, cat("the ", name, " tensor has ", whole, " elements, its counts add up to ", sum));
+  if (sum != whole)
+    refuse_call(call, cat("the ", name, " tensor has ", whole, " elements, its counts add up to ", sum));
 }
 
 void check_count(const Collective& call, int64_t has, int64_t needs, const char* name) {
-  if (has != needs) refuse(call, cat("the ", name, " tensor has ", has, " elements, this rank's count is ", needs));
+  if (has != needs)
+    refuse_call(call, cat("the ", name, " tensor has ", has, " elements, this rank's count is ", needs));
 }
 
 int64_t count_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.numel() : 0; }
@@ -59,7 +61,7 @@ void complete_rooted(Collective& call, const at::Tensor& whole, const at::Tensor
     check_tensor(call, whole, whole_is_input ? "input" : "output");
     check_counts(call, counts, whole.numel(), world, whole_is_input ? "input" : "output");
   } else if (static_cast<int>(counts.size()) != world) {
-    refuse(call, cat(counts.size(), " counts were given for ", world, " ranks"));
+    refuse_call(call, cat(counts.size(), " counts were given for ", world, " ranks"));
   }
   check_count(call, part.numel(), counts[static_cast<size_t>(rank)], whole_is_input ? "output" : "input");
 }
@@ -167,13 +169,15 @@ Counts split_evenly(int64_t count, int world) {
 void complete(Collective& call, int rank, int world) {
   if (call.operation == Operation::kBarrier) return;
   if (has_peer(call.operation) && (call.peer < 0 || call.peer >= world))
-    refuse(call, cat("rank ", call.peer, " is not one of ", world));
-  if (is_point_to_point(call.operation) && call.peer == rank) refuse(call, "a rank has nothing to say to itself");
+    refuse_call(call, cat("rank ", call.peer, " is not one of ", world));
+  if (is_point_to_point(call.operation) && call.peer == rank) refuse_call(call, "a rank has nothing to say to itself");
   if (call.operation != Operation::kScatter) check_tensor(call, call.input, "input");
   if (call.operation != Operation::kGather) check_tensor(call, call.output, "output");
   const bool both = call.input.defined() && call.output.defined();
-  if (both && call.input.scalar_type() != call.output.scalar_type()) refuse(call, "input and output differ in type");
-  if (both && call.input.device() != call.output.device()) refuse(call, "input and output are on different devices");
+  if (both && call.input.scalar_type() != call.output.scalar_type())
+    refuse_call(call, "input and output differ in type");
+  if (both && call.input.device() != call.output.device())
+    refuse_call(call, "input and output are on different devices");
   complete_counts(call, rank, world);
 }
 

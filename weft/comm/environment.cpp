@@ -26,7 +26,7 @@ struct Variables {
   Variable getenv(const char* name) const { return {name, lookup(name)}; }
 };
 
-[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
+[[noreturn]] void refuse_environment(std::string title, std::string what, std::string fix) {
   throw Error(ErrorKind::kInput, {.title = std::move(title),
                                   .what = std::move(what),
                                   .where = "the environment of this process",
@@ -36,8 +36,8 @@ struct Variables {
 int number(const Variable& variable, int least, int most) {
   const auto value = whole_number(*variable.value);
   if (!value || *value < least || *value > most) {
-    refuse(cat(variable.name, " is not a whole number from ", least, " to ", most), variable.shown(),
-           cat("set it to such a number, without spaces, or unset ", variable.name));
+    refuse_environment(cat(variable.name, " is not a whole number from ", least, " to ", most), variable.shown(),
+                       cat("set it to such a number, without spaces, or unset ", variable.name));
   }
   return static_cast<int>(*value);
 }
@@ -48,15 +48,15 @@ std::optional<int> optional_number(const Variable& variable, int least, int most
 
 void require_below(const Variable& index, int value, const Variable& count, int limit) {
   if (value < limit) return;
-  refuse(cat(index.name, " is not below ", count.name), cat(index.shown(), ", ", count.shown()),
-         cat("ranks are numbered from 0: ", index.name, " is at most ", count.name, " less one"));
+  refuse_environment(cat(index.name, " is not below ", count.name), cat(index.shown(), ", ", count.shown()),
+                     cat("ranks are numbered from 0: ", index.name, " is at most ", count.name, " less one"));
 }
 
 // Both or neither; false when neither is there.
 bool is_pair(const Variable& first, const Variable& second, std::string_view who) {
   if (first.value.has_value() == second.value.has_value()) return first.value.has_value();
-  refuse(cat(first.name, " and ", second.name, " belong together, and one is missing"),
-         cat(first.shown(), ", ", second.shown()), cat("set both as ", who, " does, or unset both"));
+  refuse_environment(cat(first.name, " and ", second.name, " belong together, and one is missing"),
+                     cat(first.shown(), ", ", second.shown()), cat("set both as ", who, " does, or unset both"));
 }
 
 void read_place(RankIdentity& me, const Variable& rank, const Variable& world) {
@@ -69,8 +69,8 @@ void read_local_place(RankIdentity& me, const Variable& rank, const Variable& lo
   me.local_rank = optional_number(rank, 0, kMaxWorld);
   me.local_world = optional_number(local, 1, kMaxWorld);
   if (me.local_world.value_or(1) > me.world) {
-    refuse(cat(local.name, " is above ", all.name), cat(local.shown(), ", ", all.shown()),
-           "a host cannot have more ranks than there are: correct the one that is wrong, or unset both");
+    refuse_environment(cat(local.name, " is above ", all.name), cat(local.shown(), ", ", all.shown()),
+                       "a host cannot have more ranks than there are: correct the one that is wrong, or unset both");
   }
   if (me.local_rank)
     require_below(rank, *me.local_rank, me.local_world ? local : all, me.local_world.value_or(me.world));
@@ -82,9 +82,9 @@ void read_num_hosts(RankIdentity& me, const Variable& hosts, const Variable& loc
   if (!me.num_hosts || !me.local_world) return;
   // One host has all ranks, and several leave some of them elsewhere.
   if ((*me.num_hosts == 1) == (*me.local_world == me.world)) return;
-  refuse("the numbers of hosts and of ranks on this one contradict each other",
-         cat(hosts.shown(), ", ", local.shown(), ", ", whole.shown()),
-         cat("correct the one that is wrong, or unset ", hosts.name));
+  refuse_environment("the numbers of hosts and of ranks on this one contradict each other",
+                     cat(hosts.shown(), ", ", local.shown(), ", ", whole.shown()),
+                     cat("correct the one that is wrong, or unset ", hosts.name));
 }
 
 void read_master(RankIdentity& me, const Variables& from) {
@@ -96,25 +96,26 @@ void require_master(const RankIdentity& me) {
   if (me.all_on_one_host()) return;
   const std::string ranks = cat(me.world, " ranks (", me.source, "), not known to be on one host");
   if (me.master_addr.empty()) {
-    refuse("MASTER_ADDR is not set, and the ranks have nowhere to meet", ranks,
-           "set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a free port there, the same for all ranks");
+    refuse_environment(
+        "MASTER_ADDR is not set, and the ranks have nowhere to meet", ranks,
+        "set MASTER_ADDR to the host of rank 0 and MASTER_PORT to a free port there, the same for all ranks");
   }
   if (!me.master_port) {
-    refuse("MASTER_PORT is not set", cat(ranks, "; MASTER_ADDR='", me.master_addr, "'"),
-           "set MASTER_PORT to a free port of that host, the same for all ranks");
+    refuse_environment("MASTER_PORT is not set", cat(ranks, "; MASTER_ADDR='", me.master_addr, "'"),
+                       "set MASTER_PORT to a free port of that host, the same for all ranks");
   }
 }
 
 bool is_same(const std::optional<std::string>& a, const std::optional<std::string>& b) { return a && b && *a == *b; }
 
 // A launcher below mpirun numbers its own ranks; numbers set by hand have no business to differ.
-void require_agreement(const RankIdentity& me, const Variables& from) {
+void require_ranks_of_mpirun(const RankIdentity& me, const Variables& from) {
   const auto rank = from.getenv("OMPI_COMM_WORLD_RANK"), world = from.getenv("OMPI_COMM_WORLD_SIZE");
   if (!is_pair(rank, world, "mpirun")) return;
   if (number(rank, 0, kMaxWorld) == me.rank && number(world, 1, kMaxWorld) == me.world) return;
-  refuse("RANK and WORLD_SIZE contradict what mpirun says",
-         cat("RANK='", me.rank, "', WORLD_SIZE='", me.world, "', ", rank.shown(), ", ", world.shown()),
-         "unset RANK and WORLD_SIZE to go by mpirun, or start the ranks with torchrun or weft run");
+  refuse_environment("RANK and WORLD_SIZE contradict what mpirun says",
+                     cat("RANK='", me.rank, "', WORLD_SIZE='", me.world, "', ", rank.shown(), ", ", world.shown()),
+                     "unset RANK and WORLD_SIZE to go by mpirun, or start the ranks with torchrun or weft run");
 }
 
 RankIdentity from_torchrun(const Variables& from) {
@@ -125,7 +126,7 @@ RankIdentity from_torchrun(const Variables& from) {
   read_place(me, from.getenv("RANK"), world);
   read_local_place(me, from.getenv("LOCAL_RANK"), local_world, world);
   read_num_hosts(me, from.getenv("GROUP_WORLD_SIZE"), local_world, world);
-  if (!elastic_id) require_agreement(me, from);
+  if (!elastic_id) require_ranks_of_mpirun(me, from);
   // torchrun without a rendezvous of its own calls every run "none".
   const bool is_named = elastic_id && *elastic_id.value != "none";
   me.run_id = is_named ? *elastic_id.value : weft_id.value.value_or("");
@@ -186,8 +187,9 @@ RankIdentity from_slurm(const Variables& from) {
   me.local_world = slurm_local_world(me, from);
   const int limit = me.local_world.value_or(me.world);
   if (me.local_rank.value_or(0) >= limit) {
-    refuse("SLURM_LOCALID is not below the number of tasks on this host",
-           cat("SLURM_LOCALID='", *me.local_rank, "', ", limit, " tasks here"), "start the program with srun");
+    refuse_environment("SLURM_LOCALID is not below the number of tasks on this host",
+                       cat("SLURM_LOCALID='", *me.local_rank, "', ", limit, " tasks here"),
+                       "start the program with srun");
   }
   if (me.local_world == me.world) me.num_hosts = 1;
   const auto job = from.getenv("SLURM_JOB_ID"), step = from.getenv("SLURM_STEP_ID");
@@ -201,13 +203,14 @@ void check_stray_local_rank(const RankIdentity& me, const Variables& from) {
   if (!rank && !world) return;
   const std::string given = cat(rank.shown(), ", ", world.shown());
   if (me.source == "alone") {
-    refuse("a local rank without RANK and WORLD_SIZE", given, "set RANK and WORLD_SIZE too, or unset these");
+    refuse_environment("a local rank without RANK and WORLD_SIZE", given,
+                       "set RANK and WORLD_SIZE too, or unset these");
   }
   const bool ranks_differ = rank && me.local_rank && number(rank, 0, kMaxWorld) != *me.local_rank;
   const bool worlds_differ = world && me.local_world && number(world, 1, kMaxWorld) != *me.local_world;
   if (!ranks_differ && !worlds_differ) return;
-  refuse(cat("LOCAL_RANK or LOCAL_WORLD_SIZE contradicts what ", me.source, " says"), cat(given, "; ", describe(me)),
-         "unset LOCAL_RANK and LOCAL_WORLD_SIZE");
+  refuse_environment(cat("LOCAL_RANK or LOCAL_WORLD_SIZE contradicts what ", me.source, " says"),
+                     cat(given, "; ", describe(me)), "unset LOCAL_RANK and LOCAL_WORLD_SIZE");
 }
 
 RankIdentity from_first_source(const Variables& from) {

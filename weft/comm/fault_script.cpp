@@ -25,7 +25,7 @@ constexpr ActionName kActions[] = {{"kill", FaultAction::kKill},   {"stop", Faul
                                    {"delay", FaultAction::kDelay}, {"corrupt", FaultAction::kCorrupt},
                                    {"drop", FaultAction::kDrop},   {"throw", FaultAction::kThrow}};
 
-[[noreturn]] void refuse(std::string_view word, std::string why) {
+[[noreturn]] void refuse_fault(std::string_view word, std::string why) {
   throw Error(ErrorKind::kInput, {.title = cat("this is no fault: '", word, "'"),
                                   .what = std::move(why),
                                   .where = "the script of faults (WEFT_FAULTS)",
@@ -41,12 +41,12 @@ std::string list_of(const Items& items, Name name) {
 }
 
 template <typename Number>
-Number number(std::string_view word, std::string_view text, Number least, Number most) {
+Number number_in(std::string_view word, std::string_view text, Number least, Number most) {
   Number value{};
   const auto [stopped, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_whole_text = !text.empty() && code == std::errc() && stopped == text.data() + text.size();
   if (!is_whole_text || !(value >= least && value <= most)) {
-    refuse(word, cat("'", text, "' is not a number from ", least, " to ", most));
+    refuse_fault(word, cat("'", text, "' is not a number from ", least, " to ", most));
   }
   return value;
 }
@@ -55,7 +55,7 @@ Operation read_operation(std::string_view word, std::string_view text) {
   for (const Operation operation : kOperations) {
     if (fabric::name_of(operation) == text) return operation;
   }
-  refuse(word, cat("operations are ", list_of(kOperations, [](Operation o) { return fabric::name_of(o); })));
+  refuse_fault(word, cat("operations are ", list_of(kOperations, [](Operation o) { return fabric::name_of(o); })));
 }
 
 void read_action(Fault& fault, std::string_view word, std::string_view text) {
@@ -64,15 +64,15 @@ void read_action(Fault& fault, std::string_view word, std::string_view text) {
   const auto found =
       std::find_if(std::begin(kActions), std::end(kActions), [&](const ActionName& a) { return a.name == name; });
   if (found == std::end(kActions)) {
-    refuse(word, cat("what can be done is ", list_of(kActions, [](const ActionName& a) { return a.name; })));
+    refuse_fault(word, cat("what can be done is ", list_of(kActions, [](const ActionName& a) { return a.name; })));
   }
   fault.action = found->action;
   if (fault.action == FaultAction::kDelay) {
-    fault.delay_s = number(word, value, 0.0, kMaxDelaySeconds);
+    fault.delay_s = number_in(word, value, 0.0, kMaxDelaySeconds);
   } else if (fault.action == FaultAction::kCorrupt) {
-    fault.byte = number<int64_t>(word, value, 0, INT64_MAX);
+    fault.byte = number_in<int64_t>(word, value, 0, INT64_MAX);
   } else if (colon != text.size()) {
-    refuse(word, cat("'", name, "' takes no number"));
+    refuse_fault(word, cat("'", name, "' takes no number"));
   }
 }
 
@@ -82,15 +82,16 @@ void read_word(Fault& fault, std::string_view word) {
   if (name == "do") {
     read_action(fault, word, value);
   } else if (name == "rank") {
-    fault.rank = number(word, value, 0, INT32_MAX);
+    fault.rank = number_in(word, value, 0, INT32_MAX);
   } else if (name == "at") {
-    fault.at = number<uint64_t>(word, value, 1, INT64_MAX);
+    fault.at = number_in<uint64_t>(word, value, 1, INT64_MAX);
   } else if (name == "op") {
     fault.operation = read_operation(word, value);
   } else if (name == "when" && (value == "before" || value == "after")) {
     fault.after = value == "after";
   } else {
-    refuse(word, name == "when" ? "when= is before or after" : "a fault is made of do=, rank=, at=, op= and when=");
+    refuse_fault(word,
+                 name == "when" ? "when= is before or after" : "a fault is made of do=, rank=, at=, op= and when=");
   }
 }
 
@@ -115,12 +116,13 @@ std::vector<Fault> parse_faults(std::string_view script) {
       if (word.empty()) continue;
       read_word(fault, word);
       const std::string name(word.substr(0, word.find('=')));
-      if (std::find(seen.begin(), seen.end(), name) != seen.end()) refuse(whole, cat(name, "= is there twice"));
+      if (std::find(seen.begin(), seen.end(), name) != seen.end()) refuse_fault(whole, cat(name, "= is there twice"));
       seen.push_back(name);
     }
     if (seen.empty()) continue;
-    if (std::find(seen.begin(), seen.end(), "do") == seen.end()) refuse(whole, "it does not say do=");
-    if (fault.action == FaultAction::kDrop && fault.after) refuse(whole, "a call cannot be dropped after it was made");
+    if (std::find(seen.begin(), seen.end(), "do") == seen.end()) refuse_fault(whole, "it does not say do=");
+    if (fault.action == FaultAction::kDrop && fault.after)
+      refuse_fault(whole, "a call cannot be dropped after it was made");
     faults.push_back(fault);
   }
   return faults;

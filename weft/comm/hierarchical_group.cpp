@@ -19,7 +19,7 @@ namespace {
 
 // Long enough that the exchange between the leaders hides a host's sum, short enough that the first does not keep the wire
 // waiting.
-constexpr int64_t kChunkBytes = 8 << 20;
+constexpr int64_t kExchangeBytes = 8 << 20;
 // Chunks on the wire at a time: while the end of one waits for its slowest sum, the next one fills the wire.
 constexpr int64_t kNumLanes = 2;
 
@@ -27,7 +27,7 @@ constexpr int64_t kNumLanes = 2;
 struct Chunks {
   explicit Chunks(const at::Tensor& all) : data(all.view({-1})) {
     const auto bytes = static_cast<int64_t>(data.nbytes());
-    count = std::max<int64_t>(1, (bytes + kChunkBytes - 1) / kChunkBytes);
+    count = std::max<int64_t>(1, (bytes + kExchangeBytes - 1) / kExchangeBytes);
   }
   at::Tensor operator[](int64_t index) const {
     return data.slice(0, index * data.numel() / count, (index + 1) * data.numel() / count);

@@ -11,14 +11,14 @@ namespace {
 
 using config::Transport;
 
-[[noreturn]] void refuse(const char* name, const std::string& value, const std::string& expected) {
+[[noreturn]] void refuse_variable(const char* name, const std::string& value, const std::string& expected) {
   throw Error(ErrorKind::kInput, {.title = cat(name, " is not ", expected),
                                   .what = cat(name, "=", value),
                                   .where = "environment",
                                   .fix = cat("set it to ", expected, ", or unset it")});
 }
 
-double seconds(const comm::Lookup& lookup, const char* name, double otherwise) {
+double seconds_in(const comm::Lookup& lookup, const char* name, double otherwise) {
   const auto value = lookup(name);
   if (!value) return otherwise;
   double number = 0;
@@ -26,7 +26,7 @@ double seconds(const comm::Lookup& lookup, const char* name, double otherwise) {
   const auto read = std::from_chars(value->data(), end, number);
   // A year: beyond it nobody waits, and clocks overflow.
   if (read.ec != std::errc{} || read.ptr != end || !(number > 0 && number <= 31'536'000)) {
-    refuse(name, *value, "a number of seconds above 0");
+    refuse_variable(name, *value, "a number of seconds above 0");
   }
   return number;
 }
@@ -37,13 +37,13 @@ Transport transport(const comm::Lookup& lookup, Transport otherwise) {
   for (const Transport one : {Transport::kAuto, Transport::kShm, Transport::kGloo, Transport::kNccl}) {
     if (*value == config::to_text(one)) return one;
   }
-  refuse("WEFT_TRANSPORT", *value, "one of auto, shm, gloo, nccl");
+  refuse_variable("WEFT_TRANSPORT", *value, "one of auto, shm, gloo, nccl");
 }
 
 bool flag(const comm::Lookup& lookup, const char* name, bool otherwise) {
   const auto value = lookup(name);
   if (!value) return otherwise;
-  if (*value != "0" && *value != "1") refuse(name, *value, "0 or 1");
+  if (*value != "0" && *value != "1") refuse_variable(name, *value, "0 or 1");
   return *value == "1";
 }
 
@@ -60,8 +60,8 @@ InitSettings read_init_settings(const InitOptions& options, const comm::Lookup& 
                                 const comm::RankIdentity& self) {
   InitSettings settings;
   settings.transport = transport(lookup, options.transport);
-  settings.deadline_s = seconds(lookup, "WEFT_DEADLINE_S", options.deadline_s);
-  settings.join_deadline_s = seconds(lookup, "WEFT_JOIN_DEADLINE_S", options.join_deadline_s);
+  settings.deadline_s = seconds_in(lookup, "WEFT_DEADLINE_S", options.deadline_s);
+  settings.join_deadline_s = seconds_in(lookup, "WEFT_JOIN_DEADLINE_S", options.join_deadline_s);
   settings.device = options.device;
   settings.check_calls = flag(lookup, "WEFT_CHECK_CALLS", options.check_calls);
   settings.faults = lookup("WEFT_FAULTS").value_or("");

@@ -19,8 +19,8 @@
 namespace weft::comm {
 namespace {
 
-// Of a reason: the first line says it.
-std::string first_line(const std::exception& error) {
+// An error in one line.
+std::string reason_of(const std::exception& error) {
   if (const auto* ours = dynamic_cast<const Error*>(&error)) {
     const ErrorText& text = ours->text();
     return text.what.empty() ? text.title : cat(text.title, ": ", text.what.substr(0, text.what.find('\n')));
@@ -112,7 +112,7 @@ class RecordedWork final : public WorkState {
     const auto log = log_.lock();
     if (!log) return;
     end(log->recorder(), FlightState::kFailed);
-    log->dump_once(first_line(error));
+    log->dump_once(reason_of(error));
   }
 
   // The first to see the end takes it down, so that the time is the nearest to it.
@@ -165,7 +165,7 @@ void FlightLog::dump_once(const std::string& reason) noexcept {
     dumped_ = true;
     write_flight_dump(env_, folder_, recorder_.dump(reason));
   } catch (const std::exception& error) {
-    log_warn("the flight recorder could not be written to ", folder_, ": ", first_line(error));
+    log_warn("the flight recorder could not be written to ", folder_, ": ", reason_of(error));
   }
 }
 
@@ -260,7 +260,7 @@ class RecordingGroup final : public WrappedGroup {
 
   void failed(uint64_t id, const std::exception& error) {
     log_->recorder().fail(id);
-    log_->dump_once(first_line(error));
+    log_->dump_once(reason_of(error));
   }
 
   std::shared_ptr<Group> wrap(std::shared_ptr<Group> part, const std::vector<int>& ranks) override {

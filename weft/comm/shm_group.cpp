@@ -49,13 +49,13 @@ class Regions {
   std::map<const std::byte*, const Region*> by_end_;
 };
 
-Sizes bytes_of(const std::vector<int64_t>& counts, size_t element) {
+Sizes byte_counts(const std::vector<int64_t>& counts, size_t element) {
   Sizes bytes;
   for (const int64_t count : counts) bytes.push_back(static_cast<size_t>(count) * element);
   return bytes;
 }
 
-Sizes sizes_of(const std::vector<int64_t>& counts) { return bytes_of(counts, 1); }
+Sizes sizes_of(const std::vector<int64_t>& counts) { return byte_counts(counts, 1); }
 
 void* data_of(const at::Tensor& tensor) { return tensor.defined() ? tensor.mutable_data_ptr() : nullptr; }
 
@@ -184,7 +184,7 @@ void ShmGroup::reduce_scatter(const Collective& call, fabric::Elements elements,
 
 void ShmGroup::all_gather(const Collective& call, size_t element, Deadline deadline) {
   if (call.in_common) return fabric_->barrier(deadline);
-  const Sizes bytes = bytes_of(call.output_counts, element);
+  const Sizes bytes = byte_counts(call.output_counts, element);
   const RegionPlace whole = regions_->find(call.output), shard = regions_->find(call.input);
   // The shard lies in its place of the whole already: what the stages' parameter gathers look like.
   const bool in_place =
@@ -218,12 +218,12 @@ void ShmGroup::dispatch(const Collective& call, Deadline deadline) {
     case Operation::kReduceScatter: return reduce_scatter(call, elements, deadline);
     case Operation::kAllGather: return all_gather(call, element, deadline);
     case Operation::kAllToAll:
-      return fabric_->all_to_all(in, bytes_of(call.input_counts, element), out, bytes_of(call.output_counts, element),
-                                 deadline);
+      return fabric_->all_to_all(in, byte_counts(call.input_counts, element), out,
+                                 byte_counts(call.output_counts, element), deadline);
     case Operation::kGather:
-      return fabric_->gather(in, bytes_of(call.output_counts, element), out, call.peer, deadline);
+      return fabric_->gather(in, byte_counts(call.output_counts, element), out, call.peer, deadline);
     case Operation::kScatter:
-      return fabric_->scatter(in, bytes_of(call.input_counts, element), out, call.peer, deadline);
+      return fabric_->scatter(in, byte_counts(call.input_counts, element), out, call.peer, deadline);
     case Operation::kSend: return fabric_->send(in, count * element, call.peer, call.tag, deadline);
     case Operation::kRecv: return fabric_->receive(in, count * element, call.peer, call.tag, deadline);
     case Operation::kNone:

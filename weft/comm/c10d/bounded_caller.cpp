@@ -16,11 +16,6 @@ namespace {
 // How long a thread that is in order gets to end.
 constexpr std::chrono::seconds kEndLimit{5};
 
-struct Job {
-  std::function<void()> what;
-  bool done = false;
-};
-
 // Texts of libraries go on with a stack and with advice for their own users: the first line says it all.
 std::string first_line(const std::exception& error) {
   const std::string text = error.what();
@@ -30,6 +25,11 @@ std::string first_line(const std::exception& error) {
 }  // namespace
 
 struct BoundedCaller::Shared {
+  struct Job {
+    std::function<void()> what;
+    bool done = false;
+  };
+
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::shared_ptr<Job>> jobs;
@@ -100,7 +100,7 @@ BoundedCaller::~BoundedCaller() {
 }
 
 bool BoundedCaller::call(std::function<void()> what, double limit_s) {
-  const auto job = std::make_shared<Job>(Job{std::move(what)});
+  const auto job = std::make_shared<Shared::Job>(Shared::Job{std::move(what)});
   std::unique_lock lock(shared_->mutex);
   if (!shared_->why.empty()) return false;
   shared_->jobs.push_back(job);

@@ -54,7 +54,7 @@ class StreamFlight final : public Flight {
   c10::Event event_;
 };
 
-[[noreturn]] void refuse(const Collective& call, const std::string& why, const std::string& fix) {
+[[noreturn]] void refuse_nccl_call(const Collective& call, const std::string& why, const std::string& fix) {
   throw Error(ErrorKind::kBug, {.title = why, .where = describe(call), .fix = fix});
 }
 
@@ -171,13 +171,14 @@ class NcclGroup final : public Group {
   void check(const Collective& call) const {
     for (const at::Tensor& tensor : {call.input, call.output})
       if (tensor.defined() && tensor.device() != device_)
-        refuse(call, cat("this tensor is on ", tensor.device().str(), ", the nccl group is on ", device_.str()),
-               "move the tensor to the group's device, or use a gloo group for host tensors");
+        refuse_nccl_call(call,
+                         cat("this tensor is on ", tensor.device().str(), ", the nccl group is on ", device_.str()),
+                         "move the tensor to the group's device, or use a gloo group for host tensors");
     if (uses_reduce_op(call.operation) && call.dtype() == at::kShort)
-      refuse(call, "nccl does not add 16-bit whole numbers", "convert the tensor to int32 or float");
+      refuse_nccl_call(call, "nccl does not add 16-bit whole numbers", "convert the tensor to int32 or float");
     if (is_point_to_point(call.operation) && call.tag != 0)
-      refuse(call, cat("nccl has no tags, and ", call.tag, " was given"),
-             "send and receive in one order, without tags, or use a gloo group");
+      refuse_nccl_call(call, cat("nccl has no tags, and ", call.tag, " was given"),
+                       "send and receive in one order, without tags, or use a gloo group");
   }
 
   const GroupIdentity self_;

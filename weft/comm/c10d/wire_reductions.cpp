@@ -7,14 +7,14 @@ namespace {
 
 // Small enough that the reduction of one chunk overlaps the wire of the next and its sources are still in the cache,
 // large enough that a chunk's messages cost little beside its bytes.
-constexpr size_t kChunkBytes = 1 << 20;
+constexpr size_t kWireChunkBytes = 1 << 20;
 constexpr size_t kChunksInFlight = 2;
 
-size_t num_chunks(size_t bytes) { return (bytes + kChunkBytes - 1) / kChunkBytes; }
+size_t num_chunks(size_t bytes) { return (bytes + kWireChunkBytes - 1) / kWireChunkBytes; }
 
 template <typename Byte>
 std::span<Byte> chunk_of(std::span<Byte> part, size_t index) {
-  return part.subspan(index * kChunkBytes, std::min(kChunkBytes, part.size() - index * kChunkBytes));
+  return part.subspan(index * kWireChunkBytes, std::min(kWireChunkBytes, part.size() - index * kWireChunkBytes));
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ void WireCollectives::post_parts(const Reduction& job, Transfers& sends) {
 void WireCollectives::reduce_own_part(const Reduction& job, const std::function<void(ConstBytes)>& done) {
   const ConstBytes own = job.parts.of(job.input, wire_.rank());
   const auto world = static_cast<size_t>(wire_.world());
-  const size_t slot_bytes = std::min(own.size(), kChunkBytes);
+  const size_t slot_bytes = std::min(own.size(), kWireChunkBytes);
   const Bytes slots = scratch(kChunksInFlight * world * slot_bytes);
   const auto slot = [&](size_t index, int rank) {
     return slots.subspan(((index % kChunksInFlight) * world + static_cast<size_t>(rank)) * slot_bytes, slot_bytes);
