@@ -6,7 +6,6 @@
 namespace weft::fabric {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
 constexpr uint32_t kCommon = 1;  // the variant of an allocation that is one for all
 
 size_t whole_pages(size_t bytes) { return std::max(kPageBytes, (bytes + kPageBytes - 1) / kPageBytes * kPageBytes); }

@@ -19,7 +19,7 @@ namespace {
 constexpr unsigned kNoExecSeal = 0x0008U;  // MFD_NOEXEC_SEAL, Linux 6.3
 constexpr int kPopulateWrite = 23;         // MADV_POPULATE_WRITE, Linux 5.14
 constexpr int kCollapse = 25;              // MADV_COLLAPSE, Linux 6.1
-constexpr size_t kPageBytes = 4096, kHugePageBytes = size_t{2} << 20;
+constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 std::atomic<size_t> num_bytes_created = 0;

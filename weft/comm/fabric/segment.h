@@ -15,6 +15,8 @@
 
 namespace weft::fabric {
 
+inline constexpr size_t kPageBytes = 4096;  // the kernel gives memory in pages
+
 class Segment {
  public:
   Segment() = default;
