@@ -11,11 +11,12 @@
 #include "weft/base/error.h"
 #include "weft/base/text.h"
 #include "weft/engine/sharded_init.h"
+#include "weft/engine/tensor_bytes_impl.h"
 
 namespace weft::engine {
 namespace {
 
-at::Tensor bytes_of(const std::string& text, at::Device device) {
+at::Tensor text_tensor(const std::string& text, at::Device device) {
   const at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
   std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
   return bytes.to(device);
@@ -32,9 +33,6 @@ std::vector<int64_t> lengths_of_all(comm::Group& group, int64_t mine, at::Device
 // Hashes as text: 32 hexadecimal digits a part.
 std::string short_form(const plan::Description& description) { return to_hex(hashes_of(description).all); }
 
-// Contiguous bytes of a tensor, as a flat tensor over the same memory.
-at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.view({-1}).view(at::kByte); }
-
 }  // namespace
 
 std::vector<int> all_ranks(const comm::Group& group) {
@@ -48,7 +46,7 @@ std::vector<std::string> exchange_texts(comm::Group& group, const std::string& m
   int64_t total = 0;
   for (const int64_t length : lengths) total += length;
   const at::Tensor all = at::empty({total}, at::TensorOptions().dtype(at::kByte).device(device));
-  group.run(comm::all_gather(bytes_of(mine, device), all, lengths));
+  group.run(comm::all_gather(text_tensor(mine, device), all, lengths));
   const at::Tensor on_host = all.cpu();
   const auto* next = static_cast<const char*>(on_host.const_data_ptr());
   std::vector<std::string> texts;

@@ -23,7 +23,7 @@ constexpr uint8_t kGood = 1;
 
 at::Tensor piece_of(uint64_t bytes) { return at::empty({static_cast<int64_t>(bytes) + 1}, at::kByte); }
 
-std::span<std::byte> bytes_in(const at::Tensor& piece) {
+std::span<std::byte> content_of(const at::Tensor& piece) {
   return {static_cast<std::byte*>(piece.mutable_data_ptr()), static_cast<size_t>(piece.numel() - 1)};
 }
 
@@ -46,7 +46,7 @@ Passed send_file(comm::Group& group, c10::Device device, Env& env, const PassedF
   std::string problem = problem_of([&] { source = checkpoint::open_stored(env, file.path, file.bytes); });
   for (uint64_t at = 0; at < file.bytes; at += kPieceBytes) {
     const at::Tensor piece = piece_of(std::min(kPieceBytes, file.bytes - at));
-    if (problem.empty()) problem = problem_of([&] { source->read_at(at, bytes_in(piece)); });
+    if (problem.empty()) problem = problem_of([&] { source->read_at(at, content_of(piece)); });
     mark_of(piece) = problem.empty() ? kGood : 0;
     group.send(piece.to(device), to);
     if (!problem.empty()) break;
@@ -62,7 +62,7 @@ Passed receive_file(comm::Group& group, c10::Device device, Env& env, const Pass
     group.recv(there, from);
     const at::Tensor piece = there.cpu();
     if (mark_of(piece) != kGood) return {.whole = false};
-    if (problem.empty()) problem = problem_of([&] { target->write_at(at, bytes_in(piece)); });
+    if (problem.empty()) problem = problem_of([&] { target->write_at(at, content_of(piece)); });
     if (at <= file.bytes / 2 && file.bytes / 2 < at + kPieceBytes) pass(checkpoint::KillPoint::kPassHalf);
   }
   if (problem.empty()) problem = problem_of([&] { target->sync(); });

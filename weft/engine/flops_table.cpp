@@ -71,31 +71,31 @@ std::string parts_lines(const FlopCount& count, const FlopsOf& of) {
 bool is_deep(const ModuleRow& row, const FlopsOf& of) { return of.module_depth >= 0 && row.depth > of.module_depth; }
 
 // Modules of one type, of one depth.
-struct Kind {
+struct ModuleKind {
   std::string name;
   int64_t num = 0, num_parameters = 0, flops = 0;
 };
 
-std::vector<Kind> kinds_at(const FlopCount& count, int depth) {
-  std::map<std::string, Kind> by_name;
+std::vector<ModuleKind> kinds_at(const FlopCount& count, int depth) {
+  std::map<std::string, ModuleKind> by_name;
   for (const ModuleRow& row : count.modules) {
     if (row.depth != depth) continue;
     const std::string name = !row.type.empty() ? row.type : row.name.empty() ? "the model" : row.name;
-    Kind& kind = by_name.try_emplace(name, Kind{.name = name}).first->second;
+    ModuleKind& kind = by_name.try_emplace(name, ModuleKind{.name = name}).first->second;
     ++kind.num;
     kind.num_parameters += row.num_parameters;
     kind.flops += row.flops.total();
   }
-  std::vector<Kind> out;
+  std::vector<ModuleKind> out;
   for (auto& [name, kind] : by_name) out.push_back(std::move(kind));
-  std::ranges::stable_sort(out, std::greater(), &Kind::flops);
+  std::ranges::stable_sort(out, std::greater(), &ModuleKind::flops);
   return out;
 }
 
 std::string largest(const FlopCount& count, const FlopsOf& of) {
   std::vector<std::vector<std::string>> rows = {{"depth", "largest", "modules", "parameters", "FLOP", "share"}};
   for (int depth = 0; of.module_depth < 0 || depth <= of.module_depth; ++depth) {
-    const std::vector<Kind> kinds = kinds_at(count, depth);
+    const std::vector<ModuleKind> kinds = kinds_at(count, depth);
     if (kinds.empty()) break;
     const auto num_shown = static_cast<size_t>(std::max<int64_t>(0, of.top_modules));
     for (size_t i = 0; i < std::min(num_shown, kinds.size()); ++i)

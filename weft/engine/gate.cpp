@@ -79,17 +79,6 @@ class Gate::Door {
 
 namespace {
 
-// What an operator stands before that is to be told when it has ended.
-struct Held {
-  std::shared_ptr<void> door;
-  int number;
-  size_t argument;
-};
-
-struct Passing final : at::ObserverContext {
-  std::vector<Held> held;
-};
-
 // Which arguments operators write to. A schema says so, but torch hands out copies, and making one takes longer than many
 // operators: each is asked once. Names tell schemas apart, which are there until their library goes.
 class Writers {
@@ -163,11 +152,20 @@ class ClosedDoors {
   static void after_operator(const at::RecordFunction& function, at::ObserverContext* context) {
     auto* const passing = static_cast<Passing*>(context);
     if (passing == nullptr) return;
-    for (const Held& one : passing->held)
-      static_cast<Gate::Door*>(one.door.get())->pass(one.number, Writers::all().writes(function, one.argument));
+    for (const Held& one : passing->held) one.door->pass(one.number, Writers::all().writes(function, one.argument));
   }
 
  private:
+  // What an operator stands before that is to be told when it has ended.
+  struct Held {
+    Door door;
+    int number;
+    size_t argument;
+  };
+  struct Passing final : at::ObserverContext {
+    std::vector<Held> held;
+  };
+
   // One operator's inputs being looked at.
   struct Look {
     const at::RecordFunction& function;

@@ -8,18 +8,19 @@
 #include <string>
 #include <thread>
 
-#include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/engine/live_engines.h"
+#include "weft/engine/refuse_impl.h"
 
 namespace weft {
 namespace {
 
 using engine::ModelTensors;
+using engine::refuse;
 using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
-struct Group {
+struct GivenGroup {
   std::vector<WeakTensor> members;
   std::thread::id thread = std::this_thread::get_id();  // that gave it
 };
@@ -27,7 +28,7 @@ struct Group {
 // Ranks may be threads of one process: what one of them has given is not for another one's model.
 struct Waiting {
   std::mutex mutex;
-  std::vector<Group> groups;
+  std::vector<GivenGroup> groups;
 };
 
 Waiting& waiting() {
@@ -35,18 +36,7 @@ Waiting& waiting() {
   return one;
 }
 
-[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
-  throw Error(ErrorKind::kInput,
-              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
-}
-
-std::string shape_of(const at::Tensor& tensor) {
-  std::vector<std::string> sizes;
-  for (const int64_t size : tensor.sizes()) sizes.push_back(cat(size));
-  return cat("[", join(sizes, ", "), "]");
-}
-
-std::vector<at::Tensor> alive(const Group& group) {
+std::vector<at::Tensor> alive(const GivenGroup& group) {
   std::vector<at::Tensor> out;
   for (const WeakTensor& member : group.members) {
     auto strong = member.lock();
@@ -59,17 +49,18 @@ bool has(const std::vector<at::Tensor>& tensors, const at::Tensor& one) {
   return std::ranges::any_of(tensors, [&](const at::Tensor& other) { return other.is_same(one); });
 }
 
-void check_new(const at::Tensor& tensor, const std::vector<Group>& groups) {
+void check_new(const at::Tensor& tensor, const std::vector<GivenGroup>& groups) {
   if (!tensor.defined())
     refuse("a parameter to gather together is undefined", "", "call gather_together() when the model has been built");
   if (engine::find_trainer(tensor) != nullptr) {
     refuse("gather_together() comes too late",
-           cat("an engine trains the parameter of shape ", shape_of(tensor), " already"),
+           cat("an engine trains the parameter of shape ", plan::shape_text(tensor.sizes().vec()), " already"),
            "call it before initialize()");
   }
-  for (const Group& group : groups) {
+  for (const GivenGroup& group : groups) {
     if (!has(alive(group), tensor)) continue;
-    refuse("a parameter is in two groups to gather together", cat("its shape is ", shape_of(tensor)),
+    refuse("a parameter is in two groups to gather together",
+           cat("its shape is ", plan::shape_text(tensor.sizes().vec())),
            "give it in one of them; units do not overlap");
   }
 }
@@ -109,7 +100,8 @@ Whose whose(const std::vector<at::Tensor>& group, const NamesOf& names) {
     if (name != nullptr) {
       known.push_back(cat("'", *name, "'"));
     } else {
-      strange.push_back(base != nullptr ? cat("a view of '", *base, "'") : cat("one of shape ", shape_of(tensor)));
+      strange.push_back(base != nullptr ? cat("a view of '", *base, "'")
+                                        : cat("one of shape ", plan::shape_text(tensor.sizes().vec())));
       if (base != nullptr) known.push_back(cat("'", *base, "'"));
     }
   }
@@ -125,7 +117,7 @@ Whose whose(const std::vector<at::Tensor>& group, const NamesOf& names) {
 void gather_together(const std::vector<at::Tensor>& parameters) {
   Waiting& all = waiting();
   const std::scoped_lock lock(all.mutex);
-  Group group;
+  GivenGroup group;
   for (const at::Tensor& tensor : parameters) {
     check_new(tensor, all.groups);
     group.members.emplace_back(tensor.getIntrusivePtr());
@@ -140,7 +132,7 @@ std::vector<std::vector<at::Tensor>> take_groups(const ModelTensors& model) {
   const std::scoped_lock lock(all.mutex);
   const NamesOf names(model);
   std::vector<std::vector<at::Tensor>> out;
-  std::erase_if(all.groups, [&](const Group& group) {
+  std::erase_if(all.groups, [&](const GivenGroup& group) {
     std::vector<at::Tensor> tensors = alive(group);
     if (tensors.empty()) return true;
     if (whose(tensors, names) == Whose::kThis) {
@@ -149,7 +141,8 @@ std::vector<std::vector<at::Tensor>> take_groups(const ModelTensors& model) {
     }
     if (group.thread == std::this_thread::get_id()) {
       log_warn("gather_together() was given ", tensors.size(), " tensors, the first of shape ",
-               shape_of(tensors.front()), ", of which this model has none: they wait for an engine that has");
+               plan::shape_text(tensors.front().sizes().vec()),
+               ", of which this model has none: they wait for an engine that has");
     }
     return false;
   });

@@ -125,13 +125,13 @@ void together(comm::Group* group, at::Device device, const std::function<void()>
   if (failure) std::rethrow_exception(failure);
 }
 
-void read_whole(WeightFiles& files, const Target& target) {
+void fill_whole(WeightFiles& files, const Target& target) {
   const engine::HeldWhole held(target.tensor);
   target.tensor.detach().copy_(read_elements(files, target.name, 0, target.tensor.numel()).view(target.tensor.sizes()));
 }
 
 // Bytes [first, first + count) of the tensor as the model has it: the elements that they are of, converted.
-at::Tensor bytes_in(WeightFiles& files, const Target& target, int64_t first, int64_t count) {
+at::Tensor converted_bytes(WeightFiles& files, const Target& target, int64_t first, int64_t count) {
   const int64_t width = target.tensor.element_size();
   const int64_t begin = first / width, end = (first + count + width - 1) / width;
   return read_elements(files, target.name, begin, end - begin)
@@ -146,9 +146,10 @@ void read_into(WeightFiles& files, const std::vector<Target>& targets) {
     engine::Training* const training = engine::find_trainer(target.tensor);
     if (training != nullptr) {
       trained[training].emplace(training->owner_of(target.tensor), target.name);
-    } else if (!engine::fill_cut(target.tensor,
-                                 [&](int64_t first, int64_t count) { return bytes_in(files, target, first, count); })) {
-      read_whole(files, target);
+    } else if (!engine::fill_cut(target.tensor, [&](int64_t first, int64_t count) {
+                 return converted_bytes(files, target, first, count);
+               })) {
+      fill_whole(files, target);
     }
   }
   for (const auto& [training, names] : trained) {

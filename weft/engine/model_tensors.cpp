@@ -5,18 +5,13 @@
 #include <algorithm>
 #include <map>
 
-#include "weft/base/error.h"
 #include "weft/base/text.h"
+#include "weft/engine/refuse_impl.h"
 
 namespace weft::engine {
 namespace {
 
-[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
-  throw Error(ErrorKind::kInput,
-              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
-}
-
-plan::Dtype dtype_of(const std::string& name, const at::Tensor& tensor) {
+plan::Dtype trainable_dtype(const std::string& name, const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
     case at::kHalf: return plan::Dtype::kFp16;
     case at::kBFloat16: return plan::Dtype::kBf16;
@@ -117,7 +112,7 @@ plan::ParameterTable table_of(const ModelTensors& model) {
     check_dense(name, tensor);
     parameters.push_back({.name = name,
                           .shape = tensor.sizes().vec(),
-                          .dtype = dtype_of(name, tensor),
+                          .dtype = trainable_dtype(name, tensor),
                           .frozen = !tensor.requires_grad(),
                           .tied_to = ties.owner_of(static_cast<int>(parameters.size()), name, tensor)});
   }

@@ -4,21 +4,12 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/GradMode.h>
 
+#include "weft/engine/operator_tensors.h"
+
 namespace weft::engine {
 namespace {
 
 using Inputs = c10::ArrayRef<const c10::IValue>;
-
-template <typename Do>
-void for_each_tensor(const c10::IValue& value, Do what) {
-  if (value.isTensor()) {
-    what(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& one : value.toTensorVector()) what(one);
-  } else if (value.isOptionalTensorList()) {
-    for (const auto& one : value.toOptionalTensorVector()) what(one.value_or(at::Tensor()));
-  }
-}
 
 }  // namespace
 

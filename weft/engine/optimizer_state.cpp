@@ -26,7 +26,7 @@ void take_apart(const at::Tensor& flat, const Pieces& pieces) {
   }
 }
 
-std::string name_of(const std::string& kind, const plan::Parameter& parameter) {
+std::string state_name(const std::string& kind, const plan::Parameter& parameter) {
   return cat(kind, ".", parameter.name);
 }
 
@@ -50,13 +50,13 @@ void set_bucket(const StateOwner& owner, const std::string& kind, int bucket, co
   const at::Tensor flat = joined(pieces);
   if (shared_with == nullptr) {
     for (const auto& place : plan.layout.bucket(bucket).places) {
-      copy_whole(flat, place, find(given, name_of(kind, plan.table[place.parameter]), place.num_elements));
+      copy_whole(flat, place, find(given, state_name(kind, plan.table[place.parameter]), place.num_elements));
     }
     return take_apart(flat, pieces);
   }
   for (const auto& range : plan::ranges_in_slice(plan.layout, bucket, shared_with->rank())) {
     const auto& parameter = plan.table[range.parameter];
-    const at::Tensor from = find(given, name_of(kind, parameter), plan.table.num_elements(range.parameter));
+    const at::Tensor from = find(given, state_name(kind, parameter), plan.table.num_elements(range.parameter));
     flat.narrow(0, range.slice_begin, range.num_elements)
         .copy_(from.reshape({-1}).narrow(0, range.parameter_begin, range.num_elements));
   }
@@ -84,7 +84,7 @@ NamedTensors gather_state(const StateOwner& owner) {
     for (const int parameter : plan.table.trainable()) {
       const auto& place = plan.layout.place(parameter);
       const auto& flat = wholes[static_cast<size_t>(plan.layout.home(parameter).bucket)];
-      out.emplace_back(name_of(kind, plan.table[parameter]),
+      out.emplace_back(state_name(kind, plan.table[parameter]),
                        flat.narrow(0, place.begin, place.num_elements).view(plan.table[parameter].shape));
     }
   }

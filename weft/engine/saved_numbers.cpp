@@ -10,7 +10,7 @@
 namespace weft::engine {
 namespace {
 
-[[noreturn]] void refuse(std::string what) {
+[[noreturn]] void refuse_numbers(std::string what) {
   throw Error(ErrorKind::kInput, {.title = "the checkpoint's numbers cannot be read",
                                   .what = std::move(what),
                                   .where = "",
@@ -21,14 +21,14 @@ template <typename T>
 T number_in(std::string_view word) {
   T out{};
   const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), out);
-  if (problem != std::errc() || end != word.data() + word.size()) refuse(cat("'", word, "' is no number"));
+  if (problem != std::errc() || end != word.data() + word.size()) refuse_numbers(cat("'", word, "' is no number"));
   return out;
 }
 
 // By the first word of each line: the others.
 using Lines = std::map<std::string, std::vector<std::string_view>, std::less<>>;
 
-Lines lines_of(std::string_view text) {
+Lines lines_by_name(std::string_view text) {
   Lines out;
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
@@ -45,10 +45,10 @@ Lines lines_of(std::string_view text) {
   return out;
 }
 
-int64_t whole(const Lines& lines, std::string_view name, std::optional<int64_t> absent = std::nullopt) {
+int64_t whole_number(const Lines& lines, std::string_view name, std::optional<int64_t> absent = std::nullopt) {
   const auto found = lines.find(name);
   if (found == lines.end() && absent) return *absent;
-  if (found == lines.end() || found->second.size() != 1) refuse(cat("no '", name, "'"));
+  if (found == lines.end() || found->second.size() != 1) refuse_numbers(cat("no '", name, "'"));
   return number_in<int64_t>(found->second[0]);
 }
 
@@ -78,19 +78,19 @@ std::string to_text(const SavedNumbers& numbers) {
 }
 
 SavedNumbers read_numbers(std::string_view text) {
-  const Lines lines = lines_of(text);
+  const Lines lines = lines_by_name(text);
   const std::vector<double> scale = several(lines, "loss_scale");
-  SavedNumbers out{.global_steps = whole(lines, "global_steps"),
-                   .micro_steps = whole(lines, "micro_steps"),
-                   .skipped_steps = whole(lines, "skipped_steps"),
+  SavedNumbers out{.global_steps = whole_number(lines, "global_steps"),
+                   .micro_steps = whole_number(lines, "micro_steps"),
+                   .skipped_steps = whole_number(lines, "skipped_steps"),
                    .lrs = several(lines, "lrs"),
                    .base_lrs = several(lines, "base_lrs"),
-                   .in_step = whole(lines, "in_step", 0),
-                   .accumulation_steps = whole(lines, "accumulation_steps", 1),
-                   .micro_batch = whole(lines, "micro_batch", 1),
+                   .in_step = whole_number(lines, "in_step", 0),
+                   .accumulation_steps = whole_number(lines, "accumulation_steps", 1),
+                   .micro_batch = whole_number(lines, "micro_batch", 1),
                    .loss_scale = scale.empty() ? 1 : scale[0]};
   if (out.in_step < 0 || out.accumulation_steps < 1 || out.micro_batch < 1 || out.loss_scale <= 0)
-    refuse(cat("micro-step ", out.in_step, " of ", out.accumulation_steps));
+    refuse_numbers(cat("micro-step ", out.in_step, " of ", out.accumulation_steps));
   return out;
 }
 
@@ -100,12 +100,12 @@ std::string to_text(const data::SamplerState& state) {
 }
 
 data::SamplerState read_sampler_state(std::string_view text) {
-  const Lines lines = lines_of(text);
-  return {.epoch = whole(lines, "epoch"),
-          .consumed = whole(lines, "consumed"),
-          .num_samples = whole(lines, "num_samples"),
-          .seed = whole(lines, "seed"),
-          .shuffle = whole(lines, "shuffle") != 0};
+  const Lines lines = lines_by_name(text);
+  return {.epoch = whole_number(lines, "epoch"),
+          .consumed = whole_number(lines, "consumed"),
+          .num_samples = whole_number(lines, "num_samples"),
+          .seed = whole_number(lines, "seed"),
+          .shuffle = whole_number(lines, "shuffle") != 0};
 }
 
 }  // namespace weft::engine

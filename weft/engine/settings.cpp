@@ -6,20 +6,15 @@
 #include <span>
 
 #include "weft/base/build_info.h"
-#include "weft/base/error.h"
 #include "weft/base/hash.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/config/optimizer_names.h"
+#include "weft/engine/refuse_impl.h"
 #include "weft/optim/optimizer.h"
 
 namespace weft::engine {
 namespace {
-
-[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
-  throw Error(ErrorKind::kInput,
-              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
-}
 
 std::string brief(const config::Value& value) {
   switch (value.kind) {

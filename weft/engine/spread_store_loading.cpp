@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kNotLoaded = "the checkpoint could not be loaded";
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> filled_lines(const std::string& text) {
   std::vector<std::string> out = split(text, '\n');
   std::erase(out, "");
   return out;
@@ -42,7 +42,7 @@ std::vector<std::string> SpreadStore::step_names(comm::Group& group) const {
   std::map<std::string, int64_t> steps;
   for (const std::string& text : exchange(group, mine)) {
     if (text.starts_with(kFailed)) continue;  // others may have it all
-    const std::vector<std::string> lines = lines_of(text);
+    const std::vector<std::string> lines = filled_lines(text);
     for (size_t i = 0; i < lines.size(); ++i) {
       if (i == 0) latest = std::max<int64_t>(latest, std::stoll(lines[0]));
       const auto plain = checkpoint::step_of(lines[i]);
@@ -65,7 +65,7 @@ struct SpreadStore::Holding {
 
   static Holding of(const std::string& text) {
     Holding out;
-    const std::vector<std::string> lines = lines_of(text);
+    const std::vector<std::string> lines = filled_lines(text);
     if (lines.empty() || text.starts_with(kFailed)) return out;
     out.manifest = lines[0];
     for (size_t i = 1; i < lines.size(); ++i) {
@@ -161,7 +161,7 @@ std::vector<SpreadStore::Transfer> SpreadStore::plan_transfers(comm::Group& grou
   for (size_t to = 0; to < members_.size(); ++to) {
     std::set<std::string> wanted;
     for (const int rank : members_[to]) {
-      for (const std::string& name : lines_of(texts[static_cast<size_t>(rank)])) wanted.insert(name);
+      for (const std::string& name : filled_lines(texts[static_cast<size_t>(rank)])) wanted.insert(name);
     }
     for (const auto& file : choice.manifest.files) {
       if (!wanted.contains(file.name) || choice.has(to, file.name)) continue;

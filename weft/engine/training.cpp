@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::string_view kMaster = "fp32";  // names masters in the state
 
-std::string text_of(double seconds) { return cat(std::llround(seconds * 1e6), " us"); }
+std::string microseconds_text(double seconds) { return cat(std::llround(seconds * 1e6), " us"); }
 
 void add_to(ReduceTotals& sum, const ReduceTotals& more) {
   sum.num_collectives += more.num_collectives;
@@ -465,9 +465,10 @@ void Training::tune_buckets() {
   exposed_when_tuned_s_ = totals().exposed_comm_s;
   steps_when_tuned_ = global_steps_;
   if (world_.rank != 0) return;
-  log_info("buckets: ", tuned_->num_buckets, " for a link of ", text_of(tuned_->link.latency_s), " and ",
-           format_rate(tuned_->link.bytes_per_s), "; expected to expose ", text_of(tuned_->exposed_s),
-           " a step (bound ", text_of(tuned_->bound_s), ", before ", text_of(tuned_->before_s), ")");
+  log_info("buckets: ", tuned_->num_buckets, " for a link of ", microseconds_text(tuned_->link.latency_s), " and ",
+           format_rate(tuned_->link.bytes_per_s), "; expected to expose ", microseconds_text(tuned_->exposed_s),
+           " a step (bound ", microseconds_text(tuned_->bound_s), ", before ", microseconds_text(tuned_->before_s),
+           ")");
 }
 
 std::optional<EngineTuning> Training::tuning() const {

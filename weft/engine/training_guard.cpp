@@ -8,13 +8,14 @@
 #include "weft/base/hash.h"
 #include "weft/base/text.h"
 #include "weft/engine/agree.h"
+#include "weft/engine/tensor_bytes_impl.h"
 #include "weft/engine/training.h"
 
 namespace weft::engine {
 namespace {
 
 // What ranks must agree on, a line to each part.
-std::vector<std::string> lines_of(const Training::Guard& guard, const plan::ParameterTable& table) {
+std::vector<std::string> terms_of(const Training::Guard& guard, const plan::ParameterTable& table) {
   std::vector<std::string> out = {guard.modifier_rank ? cat("modifier_rank ", *guard.modifier_rank)
                                                       : "no modifier_rank"};
   for (const int number : guard.numbers) out.push_back(cat("'", table[number].name, "'"));
@@ -24,8 +25,6 @@ std::vector<std::string> lines_of(const Training::Guard& guard, const plan::Para
 std::string line(const std::vector<std::string>& lines, size_t number) {
   return number < lines.size() ? lines[number] : "nothing more";
 }
-
-at::Tensor as_bytes(const at::Tensor& tensor) { return tensor.view({-1}).view(at::kByte); }
 
 // Only a vector of texts keeps who said what: ranks that have no failure say nothing.
 std::string first_failure(const std::vector<std::string>& of_ranks) {
@@ -49,7 +48,7 @@ void Training::check_guard(const Guard& guard) const {
 }
 
 void Training::agree_on(const Guard& guard) {
-  const auto mine = lines_of(guard, plan_->table);
+  const auto mine = terms_of(guard, plan_->table);
   const std::string text = join(mine, "\n");
   const auto hashes = exchange_texts(*world_.group, to_hex(hash128(std::as_bytes(std::span(text)))), device_);
   if (std::ranges::all_of(hashes, [&](const auto& hash) { return hash == hashes[0]; })) return;

@@ -5,22 +5,13 @@
 #include <c10/core/GradMode.h>
 
 #include "weft/base/check.h"
-#include "weft/base/error.h"
 #include "weft/base/log.h"
 #include "weft/base/text.h"
 #include "weft/engine/checks.h"
+#include "weft/engine/refuse_impl.h"
 #include "weft/engine/settings.h"
 
 namespace weft::engine {
-namespace {
-
-[[noreturn]] void refuse(std::string title, std::string what, std::string fix) {
-  throw Error(ErrorKind::kInput,
-              {.title = std::move(title), .what = std::move(what), .where = "", .fix = std::move(fix)});
-}
-
-}  // namespace
-
 config::Resolved for_user_optimizer(config::Resolved config) {
   const auto stage = config.zero_optimization.stage;
   if (config.optimizer.type) {

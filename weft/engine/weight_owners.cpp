@@ -3,7 +3,7 @@
 namespace weft::engine {
 namespace {
 
-const void* storage_of(const at::Tensor& tensor) {
+const void* storage_or_null(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
@@ -18,14 +18,14 @@ WeightOwners::WeightOwners(const ModelTensors& model, const ModuleTree& tree) {
 
 // Of tied ones the first is the owner.
 void WeightOwners::add(const at::Tensor& tensor, int module) {
-  const void* const storage = storage_of(tensor);
+  const void* const storage = storage_or_null(tensor);
   if (storage == nullptr || tensor.numel() == 0) return;
   const int64_t first = first_byte(tensor);
   ranges_[storage].try_emplace(first, Range{first + static_cast<int64_t>(tensor.nbytes()), module});
 }
 
 int WeightOwners::of(const at::Tensor& tensor) const {
-  const void* const storage = storage_of(tensor);
+  const void* const storage = storage_or_null(tensor);
   if (storage == nullptr) return -1;
   if (const auto copy = copies_.find(storage); copy != copies_.end()) return copy->second.module;
   const auto found = ranges_.find(storage);
@@ -40,7 +40,7 @@ int WeightOwners::of(const at::Tensor& tensor) const {
 }
 
 void WeightOwners::add_copy(const at::Tensor& copy, int module) {
-  const void* const storage = storage_of(copy);
+  const void* const storage = storage_or_null(copy);
   if (storage == nullptr || ranges_.contains(storage)) return;
   copies_.insert_or_assign(storage, Copy{copy.storage().getWeakStorageImpl(), module});
 }
