@@ -1,17 +1,31 @@
-# weft_room(NAME SOURCES ... [LINKS ...] [PRIVATE_LINKS ...] [TESTS ...] [TEST_LINKS ...] [TORCH] [NOT_INSTALLED])
+# weft_room(NAME SOURCES ... [LINKS ...] [PRIVATE_LINKS ...] [TESTS ...] [TEST_LINKS ...] [UNITY n] [TORCH]
+#           [COLD] [NOT_INSTALLED])
 #   One room = one static library weft_NAME (alias weft::NAME), and one test binary NAME_test from its *_test.cpp files.
 #   LINKS are exactly the rooms in this room's row of tools/layers.txt; TORCH puts libtorch within reach. NOT_INSTALLED keeps
-#   it out of the package: the command line is for binaries, not for those who link weft::weft.
+#   it out of the package: the command line is for binaries, not for those who link weft::weft. UNITY: files compiled as one
+#   (WeftUnity.cmake). COLD: no step of training waits for it; compiled with -O1, which takes three quarters of the time.
 #
 # weft_test(NAME SOURCES ... [LINKS ...] [TORCH] [DEADLINE_S n])
-#   A GoogleTest binary. Every case is a ctest case with a deadline; tests/support prints the stacks of one that hangs.
+#   A GoogleTest binary. Every case has a deadline; tests/support prints the stacks of one that hangs.
 #   Each source is recorded, so that tools/check_tests.py can find a *_test.cpp that no target builds.
+#
+# weft_test_program(NAME SOURCES ... [LINKS ...])
+#   A program that tests run. Like test binaries it is built by the target `tests`, not by a plain build.
 
 set(weft_rooms "" CACHE INTERNAL "")
 set(weft_test_sources "" CACHE INTERNAL "")
+# The optimizer takes most of a test file's compile time, and nothing waits for a test file's own code.
+set(weft_test_options -O0)
+if(WEFT_WITH_TESTS)
+  add_custom_target(tests)
+endif()
 
 function(weft_room name)
-  cmake_parse_arguments(arg "TORCH;NOT_INSTALLED" "" "SOURCES;LINKS;PRIVATE_LINKS;TESTS;TEST_LINKS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;COLD;NOT_INSTALLED" "UNITY" "SOURCES;LINKS;PRIVATE_LINKS;TESTS;TEST_LINKS" ${ARGN})
+  set(torch)
+  if(arg_TORCH)
+    set(torch TORCH)
+  endif()
   add_library(weft_${name} STATIC ${arg_SOURCES})
   add_library(weft::${name} ALIAS weft_${name})
   set_target_properties(weft_${name} PROPERTIES EXPORT_NAME ${name})
@@ -19,17 +33,27 @@ function(weft_room name)
   if(arg_TORCH)
     target_link_libraries(weft_${name} PUBLIC weft::torch)
   endif()
-  weft_batch(weft_${name})
+  set(cold)
+  if(arg_COLD AND CMAKE_BUILD_TYPE STREQUAL Release)
+    target_compile_options(weft_${name} PRIVATE -O1)
+    set(cold COLD)
+  endif()
+  weft_unity(weft_${name} FILES ${arg_UNITY})
+  weft_precompile(weft_${name} ${torch} ${cold})
   if(NOT arg_NOT_INSTALLED)
     set(weft_rooms ${weft_rooms} weft_${name} CACHE INTERNAL "")
   endif()
   if(arg_TESTS AND WEFT_WITH_TESTS)
-    set(torch)
-    if(arg_TORCH)
-      set(torch TORCH)
-    endif()
     weft_test(${name}_test SOURCES ${arg_TESTS} LINKS weft::${name} ${arg_TEST_LINKS} ${torch})
   endif()
+endfunction()
+
+function(weft_test_program name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} EXCLUDE_FROM_ALL ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LINKS})
+  target_compile_options(${name} PRIVATE ${weft_test_options})
+  add_dependencies(tests ${name})
 endfunction()
 
 function(weft_test name)
@@ -37,24 +61,18 @@ function(weft_test name)
   if(NOT arg_DEADLINE_S)
     set(arg_DEADLINE_S 60)
   endif()
-  add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE ${arg_LINKS} weft_test_support)
+  set(torch)
   if(arg_TORCH)
-    target_link_libraries(${name} PRIVATE weft::torch)
+    set(torch TORCH)
   endif()
-  weft_batch(${name})
-  # One parse of GoogleTest and the usual containers for all files of a binary, where there are enough to pay for it.
-  list(LENGTH arg_SOURCES num_sources)
-  if(num_sources GREATER 2)
-    target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <chrono> <filesystem> <functional> <map> <optional> <string> <thread> <vector>)
-  endif()
+  weft_test_program(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS} weft_test_support $<$<BOOL:${arg_TORCH}>:weft::torch>)
+  weft_unity(${name})
+  weft_precompile(${name} TEST ${torch})
   # The binary's own watchdog fires first, so that a hang ends with stacks; ctest's limit is the backstop.
   # Under sanitizers the watchdog waits three times as long.
   set(slowdown 1)
   if(WEFT_SANITIZE)
     set(slowdown 3)
-    # Under a sanitizer the optimizer takes most of a test file's time, and nothing waits for a test file's own code.
-    target_compile_options(${name} PRIVATE -O0)
   endif()
   math(EXPR backstop "${slowdown} * ${arg_DEADLINE_S} + 30")
   include(GoogleTest)
