@@ -120,35 +120,35 @@ TEST(Offered, ArgumentsThatAskForWhatWeftHasNotAreErrors) {
   EXPECT_EQ(scheduler("ConstantLR", "\"last_epoch\": -1"), "arguments/not-offered scheduler.params.last_epoch");
 }
 
-struct Value {
+struct Judged {
   std::string_view type, params, said;
 };
 
 TEST(ArgumentValues, OfOptimizersAreLookedAt) {
   constexpr std::string_view kLr = "arguments/value optimizer.params.lr";
   for (const auto& [type, params, said] :
-       {Value{"AdamW", "\"lr\": -0.001", kLr}, Value{"AdamW", "\"lr\": \"1e-4\"", kLr},
-        Value{"SGD", "\"lr\": [1]", kLr}, Value{"AdamW", "\"lr\": 0, \"eps\": null", ""},
-        Value{"Lion", "\"betas\": [0.9, 1]", "arguments/value optimizer.params.betas"},
-        Value{"Adam", "\"adam_w_mode\": 1", "arguments/value optimizer.params.adam_w_mode"},
-        Value{"SGD", "\"nesterov\": true", "arguments/value optimizer.params.nesterov"},
-        Value{"SGD", "\"nesterov\": true, \"momentum\": 0.9", ""},
-        Value{"Lamb", "\"min_coeff\": 11", "arguments/value optimizer.params.min_coeff"},
-        Value{"Lamb", "\"max_coeff\": 0.001", "arguments/value optimizer.params.max_coeff"},
-        Value{"SGD", "\"beta\": 1", "arguments/unknown optimizer.params.beta"}}) {
+       {Judged{"AdamW", "\"lr\": -0.001", kLr}, Judged{"AdamW", "\"lr\": \"1e-4\"", kLr},
+        Judged{"SGD", "\"lr\": [1]", kLr}, Judged{"AdamW", "\"lr\": 0, \"eps\": null", ""},
+        Judged{"Lion", "\"betas\": [0.9, 1]", "arguments/value optimizer.params.betas"},
+        Judged{"Adam", "\"adam_w_mode\": 1", "arguments/value optimizer.params.adam_w_mode"},
+        Judged{"SGD", "\"nesterov\": true", "arguments/value optimizer.params.nesterov"},
+        Judged{"SGD", "\"nesterov\": true, \"momentum\": 0.9", ""},
+        Judged{"Lamb", "\"min_coeff\": 11", "arguments/value optimizer.params.min_coeff"},
+        Judged{"Lamb", "\"max_coeff\": 0.001", "arguments/value optimizer.params.max_coeff"},
+        Judged{"SGD", "\"beta\": 1", "arguments/unknown optimizer.params.beta"}}) {
     EXPECT_EQ(optimizer(type, params), said) << type << " " << params;
   }
 }
 
 TEST(ArgumentValues, OfSchedulesAreLookedAt) {
   for (const auto& [type, params, said] :
-       {Value{"WarmupLR", "\"warmup_type\": \"cosine\"", "arguments/value scheduler.params.warmup_type"},
-        Value{"WarmupLR", "\"warmup_num_steps\": 1.5", "arguments/value scheduler.params.warmup_num_steps"},
-        Value{"WarmupLR", "\"warmup_num_steps\": 0", "arguments/warmup-steps scheduler.params.warmup_num_steps"},
-        Value{"WarmupLR", "\"warmup_min_lr\": [0, 1], \"warmup_max_lr\": null", ""},
-        Value{"WarmupDecayLR", "\"total_num_steps\": null", "arguments/missing scheduler.params.total_num_steps"},
-        Value{"LinearLR", "\"total_iters\": 0", "arguments/value scheduler.params.total_iters"},
-        Value{"ConstantLR", "\"total_iters\": 0", ""}}) {
+       {Judged{"WarmupLR", "\"warmup_type\": \"cosine\"", "arguments/value scheduler.params.warmup_type"},
+        Judged{"WarmupLR", "\"warmup_num_steps\": 1.5", "arguments/value scheduler.params.warmup_num_steps"},
+        Judged{"WarmupLR", "\"warmup_num_steps\": 0", "arguments/warmup-steps scheduler.params.warmup_num_steps"},
+        Judged{"WarmupLR", "\"warmup_min_lr\": [0, 1], \"warmup_max_lr\": null", ""},
+        Judged{"WarmupDecayLR", "\"total_num_steps\": null", "arguments/missing scheduler.params.total_num_steps"},
+        Judged{"LinearLR", "\"total_iters\": 0", "arguments/value scheduler.params.total_iters"},
+        Judged{"ConstantLR", "\"total_iters\": 0", ""}}) {
     EXPECT_EQ(scheduler(type, params), said) << type << " " << params;
   }
   EXPECT_EQ(scheduler("WarmupLR", "\"warmup_num_steps\": 0", kWithOneBit),
