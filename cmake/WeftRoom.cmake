@@ -6,7 +6,8 @@
 #   (WeftUnity.cmake). COLD: no step of training waits for it; compiled with -O1, which takes three quarters of the time.
 #
 # weft_test(NAME SOURCES ... [LINKS ...] [TORCH] [DEADLINE_S n])
-#   A GoogleTest binary. Every case has a deadline; tests/support prints the stacks of one that hangs.
+#   A GoogleTest binary. Every suite is a ctest test (WeftSuites.cmake), and every case of it has a deadline; tests/support
+#   prints the stacks of one that hangs.
 #   Each source is recorded, so that tools/check_tests.py can find a *_test.cpp that no target builds.
 #
 # weft_test_program(NAME SOURCES ... [LINKS ...])
@@ -68,17 +69,11 @@ function(weft_test name)
   weft_test_program(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS} weft_test_support $<$<BOOL:${arg_TORCH}>:weft::torch>)
   weft_unity(${name})
   weft_precompile(${name} TEST ${torch})
-  # The binary's own watchdog fires first, so that a hang ends with stacks; ctest's limit is the backstop.
-  # Under sanitizers the watchdog waits three times as long.
-  set(slowdown 1)
+  set(slowdown 1)  # by which tests/support stretches its deadlines
   if(WEFT_SANITIZE)
     set(slowdown 3)
   endif()
-  math(EXPR backstop "${slowdown} * ${arg_DEADLINE_S} + 30")
-  include(GoogleTest)
-  # Listing a binary's tests loads it, libtorch too; the default of 5 s is too little for a machine that stands still at times.
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}:"
-    PROPERTIES TIMEOUT ${backstop} ENVIRONMENT "WEFT_TEST_DEADLINE_S=${arg_DEADLINE_S}" SKIP_RETURN_CODE 77)
+  weft_suites(${name} DEADLINE_S ${arg_DEADLINE_S} SLOWDOWN ${slowdown})
   foreach(source ${arg_SOURCES})
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE)
     cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
