@@ -1,0 +1,73 @@
+"""What became of each case, the times that are kept from run to run, and the file that other tools read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from pathlib import Path
+from typing import Iterable
+
+# What a case is expected to take before it has been timed once.
+UNKNOWN_CPP_S, UNKNOWN_PYTHON_S = 0.2, 1.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    name: str  # base_test:Aio.Reads, or tests/cli/run_test.py::test_help
+    outcome: str  # passed, failed or skipped
+    seconds: float
+    text: str = ""  # what a failed one printed, or why one was skipped
+    repeat: str = ""  # the command that runs it alone
+
+
+def is_python(name: str) -> bool:
+    return "::" in name
+
+
+class Times:
+    """Seconds of each case in the last run that had it; a new case counts as the middle of its kind."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        try:
+            self._seconds: dict[str, float] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            self._seconds = {}
+        self._cpp_s = self._middle(False, UNKNOWN_CPP_S)
+        self._python_s = self._middle(True, UNKNOWN_PYTHON_S)
+
+    def _middle(self, python: bool, unknown_s: float) -> float:
+        known = [seconds for name, seconds in self._seconds.items() if is_python(name) == python]
+        return statistics.median(known) if known else unknown_s
+
+    def expected_s(self, name: str) -> float:
+        return self._seconds.get(name, self._python_s if is_python(name) else self._cpp_s)
+
+    def python_s(self) -> float:
+        """All Python cases together; 0 when none has been timed."""
+        return sum(seconds for name, seconds in self._seconds.items() if is_python(name))
+
+    def keep(self, results: Iterable[Result]) -> None:
+        self._seconds |= {one.name: round(one.seconds, 3) for one in results if one.outcome == "passed"}
+        write_whole(self._path, json.dumps(self._seconds, indent=0, sort_keys=True) + "\n")
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Readers see the old file or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(path.name + ".new")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)
+
+
+def write_results(path: Path, preset: str, seconds: float, is_whole: bool, results: list[Result]) -> None:
+    """`is_whole`: every case of the preset ran; false with a filter, and after Ctrl-C."""
+    cases = [{"case": one.name, "seconds": round(one.seconds, 3), "outcome": one.outcome} for one in sorted(results, key=lambda r: r.name)]
+    head = {"schema": 1, "preset": preset, "seconds": round(seconds, 1), "is_whole": is_whole}
+    rows = ",\n".join(json.dumps(case) for case in cases)
+    write_whole(path, json.dumps(head)[:-1] + ', "cases": [\n' + rows + "\n]}\n")
