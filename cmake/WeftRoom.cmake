@@ -1,13 +1,13 @@
-# weft_room(NAME SOURCES ... [LINKS ...] [PRIVATE_LINKS ...] [TESTS ...] [TEST_LINKS ...] [UNITY n] [TORCH]
-#           [COLD] [NOT_INSTALLED])
+# weft_room(NAME SOURCES ... [LINKS ...] [PRIVATE_LINKS ...] [TESTS ...] [THREADS ...] [TEST_LINKS ...] [UNITY n]
+#           [TORCH] [COLD] [NOT_INSTALLED])
 #   One room = one static library weft_NAME (alias weft::NAME), and one test binary NAME_test from its *_test.cpp files.
 #   LINKS are exactly the rooms in this room's row of tools/layers.txt; TORCH puts libtorch within reach. NOT_INSTALLED keeps
 #   it out of the package: the command line is for binaries, not for those who link weft::weft. UNITY: files compiled as one
 #   (WeftUnity.cmake). COLD: no step of training waits for it; compiled with -O1, which takes three quarters of the time.
 #
-# weft_test(NAME SOURCES ... [LINKS ...] [TORCH] [DEADLINE_S n])
+# weft_test(NAME SOURCES ... [THREADS ...] [LINKS ...] [TORCH] [DEADLINE_S n])
 #   A GoogleTest binary. Every suite is a ctest test (WeftSuites.cmake), and every case of it has a deadline; tests/support
-#   prints the stacks of one that hangs.
+#   prints the stacks of one that hangs. THREADS: those of its files that have threads (WeftThreads.cmake).
 #   Each source is recorded, so that tools/check_tests.py can find a *_test.cpp that no target builds.
 #
 # weft_test_program(NAME SOURCES ... [LINKS ...])
@@ -22,7 +22,7 @@ if(WEFT_WITH_TESTS)
 endif()
 
 function(weft_room name)
-  cmake_parse_arguments(arg "TORCH;COLD;NOT_INSTALLED" "UNITY" "SOURCES;LINKS;PRIVATE_LINKS;TESTS;TEST_LINKS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH;COLD;NOT_INSTALLED" "UNITY" "SOURCES;LINKS;PRIVATE_LINKS;TESTS;THREADS;TEST_LINKS" ${ARGN})
   set(torch)
   if(arg_TORCH)
     set(torch TORCH)
@@ -45,7 +45,7 @@ function(weft_room name)
     set(weft_rooms ${weft_rooms} weft_${name} CACHE INTERNAL "")
   endif()
   if(arg_TESTS AND WEFT_WITH_TESTS)
-    weft_test(${name}_test SOURCES ${arg_TESTS} LINKS weft::${name} ${arg_TEST_LINKS} ${torch})
+    weft_test(${name}_test SOURCES ${arg_TESTS} THREADS ${arg_THREADS} LINKS weft::${name} ${arg_TEST_LINKS} ${torch})
   endif()
 endfunction()
 
@@ -58,9 +58,13 @@ function(weft_test_program name)
 endfunction()
 
 function(weft_test name)
-  cmake_parse_arguments(arg "TORCH" "DEADLINE_S" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "DEADLINE_S" "SOURCES;THREADS;LINKS" ${ARGN})
   if(NOT arg_DEADLINE_S)
     set(arg_DEADLINE_S 60)
+  endif()
+  weft_files_to_test(arg_SOURCES ${name} "${arg_SOURCES}" "${arg_THREADS}")
+  if(NOT arg_SOURCES)
+    return()
   endif()
   set(torch)
   if(arg_TORCH)
