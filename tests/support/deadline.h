@@ -11,12 +11,28 @@
 
 namespace weft::test {
 
+// GCC defines a macro for each sanitizer, clang answers a question.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define WEFT_TEST_UNDER_TSAN 1
+#endif
+#if __has_feature(address_sanitizer)
+#define WEFT_TEST_UNDER_ASAN 1
+#endif
+#endif
 #if defined(__SANITIZE_THREAD__)
+#define WEFT_TEST_UNDER_TSAN 1
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define WEFT_TEST_UNDER_ASAN 1
+#endif
+
+#if defined(WEFT_TEST_UNDER_TSAN)
 inline constexpr bool kThreadSanitizer = true;
 #else
 inline constexpr bool kThreadSanitizer = false;
 #endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(WEFT_TEST_UNDER_ASAN)
 inline constexpr bool kAddressSanitizer = true;
 #else
 inline constexpr bool kAddressSanitizer = false;
