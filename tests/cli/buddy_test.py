@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
@@ -27,8 +28,7 @@ def config(stage: int = 1, **own) -> dict:
             "zero_optimization": {"stage": stage}, "weft": {"buddy": True, **own}}
 
 
-def copies() -> set[str]:
-    return {path.name for path in pathlib.Path("/dev/shm").glob(f"weft-buddy-{os.getuid()}-*")}
+RUN_NUMBERS = itertools.count()
 
 
 @pytest.fixture
@@ -45,10 +45,12 @@ def clean(weft, tiny, tmp_path):
 
 
 @pytest.fixture(autouse=True)
-def nothing_stays():
-    before = copies()
+def nothing_stays(monkeypatch):
+    """Other runs may keep copies on this machine meanwhile: those of this test have its name."""
+    name = f"buddytest{os.getpid()}x{next(RUN_NUMBERS)}"
+    monkeypatch.setenv("WEFT_RUN_ID", name)
     yield
-    assert copies() <= before
+    assert list(pathlib.Path("/dev/shm").glob(f"weft-buddy-{os.getuid()}-{name}*")) == []
 
 
 def ends_as_if_nothing_had_happened(folder: pathlib.Path, whole: list[str]) -> int:
@@ -70,6 +72,7 @@ def test_a_rank_that_dies_anywhere_in_a_copy_costs_one_step(weft, build_dir, tin
                 "--json", "out.json", env={"WEFT_KILL_AT": f"{rank}:{point}:3"})
     assert done.code == 0, done.err
     assert f"dying at {point}" in done.err and "in memory; no checkpoint was read" in done.err
+    assert f"/dev/shm/weft-buddy-{os.getuid()}-{os.environ['WEFT_RUN_ID']}" in done.err
     assert ends_as_if_nothing_had_happened(tmp_path, clean(2, 6, config())) in (2, 3, 4)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from soak import growth, soak
 
 STEPS = 3000
 
 
+@pytest.mark.serial
 def test_many_steps_grow_nothing(build_dir, tmp_path):
     samples = soak(build_dir / "bin" / "weft", STEPS, tmp_path, deadline_s=120)
     assert len(samples) == 2

@@ -6,6 +6,9 @@ import pytest
 
 from benchmarks.e2e.zero3_memory import LARGE, SMALL, run
 
+# The kernel divides the pages of libtorch among all who have them mapped, other tests too.
+pytestmark = pytest.mark.serial
+
 STEPS = 20
 
 

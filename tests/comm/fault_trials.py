@@ -212,7 +212,9 @@ def run_ranks(trial: Trial, program: str, folder: pathlib.Path, lab: Lab | None)
 
 
 def shared_memory() -> set[str]:
-    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    """Without what a browser and other runs of weft keep there: they may come and go beside the trials."""
+    names = os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else []
+    return {name for name in names if not name.startswith((".org.chromium.", "weft-buddy-"))}
 
 
 def main() -> int:

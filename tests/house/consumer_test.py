@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from small_tree import REPO, Outcome, run
 
+pytestmark = pytest.mark.xdist_group("consumer")
+
 
 def build_folder() -> Path:
     return REPO / os.environ.get("WEFT_BUILD_DIR", "build/release")

@@ -18,7 +18,8 @@ from browser import Browser, find_browser  # noqa: E402
 from fake_run import FakeRun  # noqa: E402
 from live_helpers import dashboard_url, wait_until, watching  # noqa: E402
 
-pytestmark = pytest.mark.skipif(find_browser() is None, reason="no chromium to open the page with: apt-get install chromium")
+pytestmark = [pytest.mark.skipif(find_browser() is None, reason="no chromium to open the page with: apt-get install chromium"),
+              pytest.mark.xdist_group("page")]
 
 CHARTS = "document.querySelectorAll('.uplot').length"
 NO_SIDEWAYS_SCROLL = "document.documentElement.scrollWidth <= innerWidth"

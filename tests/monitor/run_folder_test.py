@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("run_folder")
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WEFT = ROOT / "build/release/bin/weft"
 DIM, LAYERS, HEADS, VOCAB, SEQ, BATCH, RANKS, STEPS = 32, 2, 2, 96, 16, 3, 2, 48
@@ -165,6 +167,7 @@ def test_one_rank_needs_no_others(tmp_path: pathlib.Path) -> None:
     assert json.loads((tmp_path / "x/ranks.json").read_text())["world"] == 1
 
 
+@pytest.mark.serial
 def test_slow_ranks_are_named() -> None:
     """A few of slow_trials.py; the whole is its own script."""
     words = [sys.executable, ROOT / "tests/monitor/slow_trials.py", "--slowdowns", "6", "--ranks", "2", "--quiet", "0", "--json", "--timeout-s", "200"]
