@@ -76,7 +76,7 @@ def read_table(root: Path) -> list[Row]:
 
 
 def patterns_for(name: str, text: str) -> list[re.Pattern[str]]:
-    if name.endswith((".h", ".cpp", ".cu", ".py")):
+    if name.endswith((".h", ".cpp", ".cu", ".py")) or re.match(r"#!.*\bpython", text):
         return [READ_OR_SET]
     if name.endswith((".cmake", "CMakeLists.txt", ".in")):
         return [CMAKE]

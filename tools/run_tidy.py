@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over our sources, several at a time, and remembers the answers.
 
-    tools/run_tidy.py BUILD_DIR [--root DIR] [-j N] [--all] [--minutes M]
+    tools/run_tidy.py BUILD_DIR [--root DIR] [-j N] [--all] [--minutes M] [--files FILE...]
 
 Product code and the test harness; --all takes the *_test.cpp files too. They are half the time, and what they get wrong shows
 when they run, under the sanitizers as well.
@@ -47,6 +47,11 @@ class Job(NamedTuple):
 
 def version() -> bytes:
     return subprocess.run([TIDY, "--version"], capture_output=True, check=True).stdout
+
+
+def only(work: list[Job], files: list[str], root: Path) -> list[Job]:
+    wanted = {str((root / name).resolve()) for name in files}
+    return [job for job in work if job.file in wanted]
 
 
 def shared_state(root: Path) -> bytes:
@@ -158,7 +163,6 @@ def run_all(work: list[Job], root: Path, build: Path, workers: int, minutes: flo
         for done, future in enumerate(as_completed(pending), 1):
             answers.append(future.result())
             show_progress(done, len(work), os.path.relpath(answers[-1].file, root))
-    forget_others(cache, {job.key for job in work})
     return sorted(answers)
 
 
@@ -169,14 +173,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="files at a time")
     parser.add_argument("--all", action="store_true", help="the *_test.cpp files too")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no file after so many")
+    parser.add_argument("--files", nargs="*", metavar="FILE", help="only these, relative to the root")
     return parser.parse_args()
 
 
 def main() -> int:
     options = arguments()
     root, build = options.root.resolve(), options.build.resolve()
-    work = newest_first(jobs(root, build, options.all), root)
+    every = jobs(root, build, options.all)
+    work = newest_first(every if options.files is None else only(every, options.files, root), root)
     answers = run_all(work, root, build, options.jobs, options.minutes)
+    if options.files is None:
+        forget_others(build / "cache", {job.key for job in work})
     # A header's finding comes with every file that includes it; once is enough.
     findings = dict.fromkeys(finding for found in answers for finding in split(found.text))
     for finding in findings:
@@ -185,7 +193,9 @@ def main() -> int:
     fresh = sum(not found.cached for found in looked_at)
     if len(looked_at) < len(answers):
         print(f"tidy: no time for {len(answers) - len(looked_at)} of {len(answers)} files, those that changed longest ago")
-    if not findings:
+    if findings:
+        print("tidy: findings with", *(os.path.relpath(found.file, root) for found in answers if found.text))
+    else:
         print(f"tidy: {len(looked_at)} files clean ({fresh} analysed, {len(looked_at) - fresh} unchanged)")
     return 1 if findings else 0
 

@@ -1,16 +1,17 @@
-"""tools/lint on a tree of one room: each tool's verdict reaches the exit code, and nothing is analysed twice."""
+"""tools/lint on a tree of one room: each check's verdict reaches the exit code, and nothing is analysed twice."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from small_tree import Outcome, Tree, run
 
-TOOLS = ("lint", "run_tidy.py", "our_files.py", "check_layers.py", "check_tests.py", "check_words.py")
+TOOLS = ("lint", "run_tidy.py", "our_files.py", "check_layers.py", "check_tests.py", "check_words.py", "gen_docs.py", "gen_settings.py")
 CMAKE = """cmake_minimum_required(VERSION 3.25)
 project(small LANGUAGES CXX)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
@@ -86,7 +87,8 @@ def test_tidy_finding_fails_and_stays_found(small):
         text = "\n".join(outcome.lines)
         assert "weft/base/a.cpp:6:8: error: invalid case style for variable 'BadName'" in text
         assert "clang-analyzer-core.NullDereference" in text
-        assert outcome.lines[-1] == "lint: failed: run_tidy.py"
+        assert "lint: tidy failed, again: tools/lint --only tidy --files weft/base/a.cpp" in outcome.lines
+        assert outcome.lines[-1] == "lint: failed: tidy"
 
 
 @needs_tools
@@ -152,11 +154,13 @@ def test_format_offence_has_its_line_and_fix_mends_it(small):
 
 
 BREAKS = {
-    "check_layers.py": ("weft/attic/x.h", "#pragma once\n"),
-    "check_words.py": ("notes.md", "/ho" + "me/ann\n"),
-    "check_tests.py": ("weft/base/x_test.cpp", "\n"),
-    "check_python": ("tools/x.py", "def (:\n"),
-    "configure": ("CMakeLists.txt", "message(FATAL_ERROR no)\n"),
+    "layers": ("weft/attic/x.h", "#pragma once\n"),
+    "words": ("notes.md", "/ho" + "me/ann\n"),
+    "tests": ("weft/base/x_test.cpp", "\n"),
+    "python": ("tools/x.py", "def (:\n"),
+    "docs": ("tools/environment.tsv", "name\n"),
+    "settings": ("weft/config/settings.toml", "[[section]]\npath = 'a'\n"),
+    "format": ("weft/base/b.h", "int  a;\n"),
 }
 
 
@@ -166,31 +170,42 @@ def test_each_checker_can_fail_the_run(small, who):
     small.add(*BREAKS[who])
     outcome = lint(small, "--fast")
     assert outcome.code == 1
-    assert outcome.lines[-1].startswith("lint: failed:")
-    assert who in outcome.lines[-1]
+    assert outcome.lines[-1] == f"lint: failed: {who}"
+    assert f"lint: {who} failed, again: tools/lint --only {who}" in outcome.lines
+    assert lint(small, "--only", who).lines[-1] == f"lint: failed: {who}"
+    others = ",".join(other for other in BREAKS if other != who)
+    assert lint(small, "--only", others).code == 0
 
 
-def run_with_path(tree: Tree, folder: Path, *options: str) -> Outcome:
-    return run("env", f"PATH={folder}", *[tree.root / "tools/lint", *options])
+@needs_tools
+def test_a_tree_that_does_not_configure_fails(small):
+    small.add("CMakeLists.txt", "message(FATAL_ERROR no)\n")
+    outcome = lint(small, "--fast")
+    assert outcome.code == 1
+    assert outcome.lines[-2:] == ["cmake --preset tidy failed", "lint: failed: tests"]
 
 
-def folder_with(tmp_path_factory, *names: str) -> Path:
-    folder = tmp_path_factory.mktemp("bin")
-    for name in names:
-        os.symlink(shutil.which(name), folder / name)
-    return folder
+@needs_tools
+def test_files_limit_what_is_looked_at(small):
+    small.add("weft/base/b.h", "int  a;\n")
+    small.add("tools/x.py", "def (:\n")
+    assert lint(small, "--only", "format,python,tidy", "--files", "weft/base/a.cpp").code == 0
+    assert lint(small, "--only", "format", "--files", "weft/base/b.h").code == 1
+    assert lint(small, "--only", "python", "--files", "tools/x.py").code == 1
 
 
-def test_missing_clang_format_names_its_package(small, tmp_path_factory):
-    folder = folder_with(tmp_path_factory, "bash", "env", "dirname")
-    assert run_with_path(small, folder) == (1, ["lint: clang-format-19 is missing: apt-get install clang-format-19"])
+def test_missing_clang_format_names_its_set_up(small):
+    outcome = run("env", f"PATH={small.root}", sys.executable, small.root / "tools/lint")
+    assert outcome == (1, ["lint: clang-format-19 is missing: tools/setup --lint installs it"])
 
 
 @needs_tools
 def test_missing_clang_tidy_names_the_set_up(small):
     (small.root / ".venv/bin/clang-tidy").unlink()
-    assert lint(small) == (1, ["lint: .venv/bin/clang-tidy is missing: tools/setup --lint"])
+    assert lint(small) == (1, ["lint: .venv/bin/clang-tidy is missing: tools/setup --lint installs it"])
 
 
 def test_unknown_option_is_refused(small):
-    assert lint(small, "--quick") == (2, ["lint: unknown option --quick (known: --fix, --fast, --minutes)"])
+    assert lint(small, "--quick").code == 2
+    assert lint(small, "--only", "spelling").code == 2
+    assert lint(small, "--minutes", "0").code == 2
