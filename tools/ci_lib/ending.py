@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Iterator, Optional
 
 from ci_lib.budget import Budget
+from ci_lib.ccache import Counts
 from ci_lib.findings import Finding, Told, findings, log_lines
 from ci_lib.run import Done, Failed
 from ci_lib.steps import Step
@@ -86,10 +87,10 @@ def processor() -> str:
     return next((line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")), "unknown")
 
 
-def write_times(path: Path, done: list[Done], budget: Budget, total_s: float, root: Path) -> None:
+def write_times(path: Path, done: list[Done], budget: Budget, total_s: float, root: Path, cached: Optional[Counts]) -> None:
     steps = [{"name": one.name, "seconds": round(one.seconds, 1), "budget_seconds": budget.seconds.get(one.name), "beside": one.beside,
               "exit_code": one.code} for one in done]
     times = {"date": datetime.now(timezone.utc).isoformat(timespec="seconds"), "commit": commit(root), "processor": processor(),
              "cores": len(os.sched_getaffinity(0)), "total_seconds": round(total_s, 1), "budget_total_seconds": budget.total,
-             "steps": steps}
+             "ccache": cached._asdict() if cached else None, "steps": steps}
     path.write_text(json.dumps(times, indent=2) + "\n", encoding="utf-8")
