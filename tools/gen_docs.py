@@ -42,9 +42,10 @@ READ_OR_SET = re.compile(
     r"|\bos\.environ(?:\.(?:get|pop|setdefault)\(|\[)\s*[\"'](?P<environ>\w+)"
     rf"|[\"'](?P<literal>{OURS})(?:=[^\"']*)?[\"']"
 )
-# ${X:-default} and its kin; $X and $$X for names of ours; NAME ?= of the Makefile, which the environment overrides.
+# ${X:-default} and its kin (a name in small letters is the script's own); $X and $$X for names of ours; NAME ?= of the Makefile,
+# which the environment overrides.
 SHELL = re.compile(
-    rf"\$\{{(?P<default>[A-Za-z_]\w*):?[-+?=]|\$\{{?(?P<plain>{OURS})\b|^(?P<make>[A-Z]\w*)\s*\?=", re.MULTILINE
+    rf"\$\{{(?P<default>[A-Z]\w*):?[-+?=]|\$\{{?(?P<plain>{OURS})\b|^(?P<make>[A-Z]\w*)\s*\?=", re.MULTILINE
 )
 TEST_FILE = re.compile(r"_test\.(?:cpp|py)$")
 CMAKE = re.compile(r"\$ENV\{(?P<env>\w+)\}|\bENVIRONMENT \"(?P<set>\w+)=")

@@ -145,6 +145,7 @@ READS = {
     "through a helper": ("weft/a.cpp", 'environment("WEFT_X")', "WEFT_X"),
     "os.environ": ("tests/conftest.py", 'os.environ.get("X_DIR", "")', "X_DIR"),
     "os.environ[]": ("tools/a.py", 'os.environ["X_DIR"]', "X_DIR"),
+    "python without an ending": ("tools/a", '#!/usr/bin/env python3\nos.environ["X_DIR"]', "X_DIR"),
     "a test reads it": ("tests/a_test.cpp", 'getenv("WEFT_X")', "WEFT_X"),
     "shell with a default": ("tools/a", '#!/bin/sh\necho "${X_DIR:-}"', "X_DIR"),
     "shell without one": ("tools/a", '#!/bin/sh\necho "$WEFT_X"', "WEFT_X"),
@@ -164,6 +165,11 @@ def test_a_variable_without_a_row_is_found(small, tool, case):
 
 def test_what_a_test_makes_up_needs_no_row(small, tool):
     small.add("weft/a_test.cpp", 'setenv("WEFT_MADE_UP", "1", 1);\ngetenv("WEFT_MADE_UP");\n')
+    assert tool("gen_docs.py", "--check", "--root", small.root).code == 0
+
+
+def test_a_shell_scripts_own_names_need_no_row(small, tool):
+    small.add("tools/a", '#!/bin/sh\nleft=1\necho "${left:-}"\n')
     assert tool("gen_docs.py", "--check", "--root", small.root).code == 0
 
 
