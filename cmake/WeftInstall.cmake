@@ -2,10 +2,12 @@
 function(weft_print_summary)
   message(STATUS "weft ${PROJECT_VERSION} (${CMAKE_BUILD_TYPE}${WEFT_SANITIZE})")
   if(WEFT_WITH_TORCH)
-    message(STATUS "  torch     ${WEFT_TORCH_VERSION} in ${WEFT_TORCH_ROOT} (gloo ${WEFT_TORCH_GLOO}, nccl ${WEFT_TORCH_NCCL}, cuda ${WEFT_TORCH_CUDA})")
+    message(STATUS "  torch     ${WEFT_TORCH_VERSION} in ${WEFT_TORCH_ROOT} (gloo ${WEFT_TORCH_GLOO}, nccl ${WEFT_NCCL}, cuda ${WEFT_TORCH_CUDA})")
   else()
     message(STATUS "  torch     off: torch-free rooms only")
   endif()
+  # What the user should still know when the build has ended: a line each, which tools/build prints last.
+  file(WRITE ${PROJECT_BINARY_DIR}/notes.txt "${weft_notes}")
   message(STATUS "  io_uring  ${WEFT_IO_URING} (${WEFT_IO_URING_WHY})")
 endfunction()
 
