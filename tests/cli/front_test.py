@@ -21,6 +21,13 @@ def test_version_as_json(weft):
     assert all(isinstance(out[key], bool) for key in ("gloo", "nccl", "cuda", "io_uring"))
 
 
+def test_version_says_why_nccl_was_left_out_of_a_torch_that_has_it(weft):
+    """Builds that have it, and builds for CPUs, give no reason; tests/house/cuda_headers_test.py has the reasons."""
+    out, text = json.loads(weft("--version", "--json").out), weft("--version").out
+    assert not (out["nccl"] and "nccl_why" in out)
+    assert ("\nbuilt without nccl: " in text) == ("nccl_why" in out)
+
+
 def test_help_lists_the_commands_and_an_example(weft):
     done = weft("--help")
     assert done.code == 0

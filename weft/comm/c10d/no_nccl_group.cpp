@@ -1,3 +1,4 @@
+#include "weft/base/build_info.h"
 #include "weft/base/error.h"
 #include "weft/comm/c10d/nccl_group.h"
 
@@ -9,7 +10,7 @@ std::shared_ptr<Group> make_nccl_group(const GroupIdentity& /*self*/, const Stor
                                        Deadline /*join_deadline*/) {
   throw Error(ErrorKind::kEnvironment,
               {.title = "this build of weft has no nccl",
-               .what = "it was built with a torch for CPUs, or without the headers of the nvidia-nccl wheel",
+               .what = kNcclWhy[0] == '\0' ? "it was built with a torch that has none" : kNcclWhy,
                .fix = "build weft with a torch for CUDA, or use gloo: it takes CUDA tensors too"});
 }
 
