@@ -81,7 +81,7 @@ def patterns_for(name: str, text: str) -> list[re.Pattern[str]]:
         return [READ_OR_SET]
     if name.endswith((".cmake", "CMakeLists.txt", ".in")):
         return [CMAKE]
-    return [SHELL] if name == "Makefile" or text.startswith("#!") else []
+    return [SHELL] if name == "Makefile" or name.endswith(".sh") or text.startswith("#!") else []
 
 
 def names_in(name: str, text: str) -> set[str]:
