@@ -81,8 +81,7 @@ page_packages() {
   [ -z "${WEFT_DEPS:-}" ] && has_apt || return 0
   local missing wanted=("${PAGE_PACKAGES[@]}") skipped="without a browser the tests of the pages are skipped"
   if is_ubuntu; then
-    # Its package of that name only asks snap for the browser.
-    wanted=("${PAGE_PACKAGES[@]/#chromium/}")
+    wanted=("${PAGE_PACKAGES[@]/#chromium/}") # no package of Ubuntu's
     command -v chromium >/dev/null || say "Ubuntu has Chromium as a snap: sudo snap install chromium; $skipped"
   fi
   mapfile -t missing < <(missing_packages ${wanted[*]})
