@@ -27,9 +27,9 @@ problem_of_old() {
   elif is_gone "${cache[CMAKE_CXX_COMPILER]:-}"; then echo "its compiler ${cache[CMAKE_CXX_COMPILER]} is gone"
   elif is_gone "${cache[CMAKE_MAKE_PROGRAM]:-}"; then echo "its ${cache[CMAKE_MAKE_PROGRAM]} is gone"
   elif is_gone "${cache[CMAKE_COMMAND]:-}"; then echo "its ${cache[CMAKE_COMMAND]} is gone"
+  elif [ ! -f "$folder/build.ninja" ]; then echo "it was left half configured"
   elif [ ! -f "$basis_file" ]; then echo "another version of weft configured it"
-  elif [ "$(basis)" != "$(<"$basis_file")" ]; then echo "the presets or the compiler asked for changed"
-  elif [ ! -f "$folder/build.ninja" ]; then echo "it was left half configured"; fi
+  elif [ "$(basis)" != "$(<"$basis_file")" ]; then echo "the presets or the compiler asked for changed"; fi
 }
 
 # Tests that were asked for once stay configured: to go back and forth would configure each time. `all` does not build them.

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from small_tree import REPO, Outcome, run
 from stand_ins import Place, Started, told
 
 PROJECT = """
@@ -31,17 +32,21 @@ esac
 exec {real} "$@" """
 
 
+def made(root: Path, compiler_reads: str, project: str = PROJECT) -> Place:
+    place = Place(root, "build", "build_configure.sh", "build_compile.sh", "build_costs", "compile", "jobs")
+    for name in ("cmake", "ninja", "nproc", "as", "ld", "ar", "ranlib"):
+        (root / "bin" / name).symlink_to(os.path.realpath(shutil.which(name)))
+    place.stand_in("c++", COMPILER.format(root=compiler_reads, real=os.path.realpath(shutil.which("g++"))))
+    (root / "CMakeLists.txt").write_text(project)
+    (root / "CMakePresets.json").write_text(PRESETS)
+    (root / "main.cpp").write_text("int main() {}\n")
+    (root / "a_test.cpp").write_text("int main() {}\n")
+    return place
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    made = Place(tmp_path, "build", "build_configure.sh", "build_compile.sh", "build_costs", "compile", "jobs")
-    for name in ("cmake", "ninja", "nproc", "as", "ld", "ar", "ranlib"):
-        (tmp_path / "bin" / name).symlink_to(os.path.realpath(shutil.which(name)))
-    made.stand_in("c++", COMPILER.format(root=tmp_path, real=os.path.realpath(shutil.which("g++"))))
-    (tmp_path / "CMakeLists.txt").write_text(PROJECT)
-    (tmp_path / "CMakePresets.json").write_text(PRESETS)
-    (tmp_path / "main.cpp").write_text("int main() {}\n")
-    (tmp_path / "a_test.cpp").write_text("int main() {}\n")
-    return made
+    return made(tmp_path, str(tmp_path))
 
 
 def built(place: Place, *flags: str, **env: str) -> list[str]:
@@ -248,7 +253,65 @@ def test_ccache_is_used_where_it_is_and_may_come_and_go(place):
     assert calls.read_text() == f"{place.root} 1\n", "switched off"
 
 
+def counts_of(store: Path) -> dict[str, int]:
+    outcome = run("env", f"CCACHE_DIR={store}", "ccache", "--print-stats")
+    return {name: int(value) for name, value in (line.split("\t") for line in outcome.lines)}
+
+
+@pytest.mark.skipif(not shutil.which("ccache"), reason="ccache is not installed: tools/setup --test")
+def test_a_second_clone_at_another_path_takes_its_objects_from_the_first(tmp_path):
+    """With a precompiled header and a file that gathers others by their full paths, as in weft's own build."""
+    project = PROJECT.replace("main.cpp)", "main.cpp more.cpp)") + """target_compile_options(weft PRIVATE -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+target_precompile_headers(weft PRIVATE <vector>)
+target_include_directories(weft PRIVATE ${PROJECT_SOURCE_DIR})
+set_target_properties(weft PROPERTIES UNITY_BUILD ON)
+"""
+    store, counts = tmp_path / "store", []
+    for name in ("first", "second/below"):
+        (tmp_path / name).mkdir(parents=True)
+        clone = made(tmp_path / name, "", project)
+        (clone.root / "bin/c++").unlink()
+        (clone.root / "bin/c++").symlink_to(os.path.realpath(shutil.which("g++")))
+        (clone.root / "bin/ccache").symlink_to(os.path.realpath(shutil.which("ccache")))
+        (clone.root / "more.h").write_text("inline const char* here() { return __FILE__; }\n")
+        (clone.root / "more.cpp").write_text('#include "more.h"\nstd::vector<const char*> all() { return {here()}; }\n')
+        built(clone, CCACHE_DIR=str(store))
+        counts.append(counts_of(store))
+    assert counts[0]["cache_miss"] == 2, "the header and the file that gathers"
+    assert counts[1]["cache_miss"] == 2, counts[1]
+    assert counts[1]["direct_cache_hit"] + counts[1]["preprocessed_cache_hit"] == 2
+
+
 def test_a_ccache_that_cannot_keep_anything_is_left_out(place):
     place.stand_in("ccache", "exit 1")
     lines = built(place, HOME="/proc")
     assert "build: compiling without ccache: its folder /proc/.cache/ccache cannot be written" in lines
+
+
+# --- The compiler's age ------------------------------------------------------------------------------------------------------
+
+
+def with_compiler(kind: str, version: str, tmp_path: Path) -> Outcome:
+    script = tmp_path / "ask.cmake"
+    script.write_text(f"""set(CMAKE_CXX_COMPILER /old/c++)
+set(CMAKE_CXX_COMPILER_ID {kind})
+set(CMAKE_CXX_COMPILER_VERSION {version})
+include({REPO}/cmake/WeftCompilerVersion.cmake)
+message("good")
+""")
+    return run("cmake", "-P", script)
+
+
+@pytest.mark.parametrize("kind, version", [("GNU", "10.2.1"), ("GNU", "9.4.0"), ("Clang", "15.0.7"), ("Clang", "14.0.6")])
+def test_a_compiler_that_is_too_old_is_refused_with_what_to_do(kind, version, tmp_path):
+    outcome = with_compiler(kind, version, tmp_path)
+    text = " ".join(line.strip() for line in outcome.lines)
+    assert outcome.code == 1
+    assert f"the C++ compiler is too old: /old/c++ is {kind} {version}" in text
+    assert "what: weft needs GCC 11 or newer, or Clang 16 or newer" in text.replace("  ", " ")
+    assert "CXX=/path/to/a/newer/compiler make" in text
+
+
+@pytest.mark.parametrize("kind, version", [("GNU", "11.3.0"), ("GNU", "12.2.0"), ("Clang", "19.1.7"), ("AppleClang", "1.0")])
+def test_a_compiler_that_is_new_enough_or_unknown_goes_on(kind, version, tmp_path):
+    assert with_compiler(kind, version, tmp_path) == (0, ["good"])
