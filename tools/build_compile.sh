@@ -20,6 +20,7 @@ use_ccache() {
 }
 
 targets() {
+  if [ -n "$only" ]; then echo "${only//,/ }" && return; fi
   case $with_tests,$preset in
     yes,asan | yes,tsan) echo tests ;;
     yes,*) echo all tests ;;
@@ -89,13 +90,17 @@ is_stale() {
   grep -qE "^ninja: (error|fatal): (loading|build\.ninja|rebuilding|.*missing and no known rule)|^CMake Error" "$build_log"
 }
 
+repeated_options() {
+  if [ -n "$only" ]; then echo " --only $only"; elif [ $with_tests = yes ]; then echo " --tests"; fi
+}
+
 explain_failure() {
   if grep -q 'No space left on device' "$build_log"; then fail_for_disk "$PWD/build" "$needed_mib" "$build_log"; fi
   grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Generating)' "$build_log" >&2 || true
   if grep -qE 'Killed signal terminated program|virtual memory exhausted|annot allocate memory|out of memory allocating' "$build_log"; then
     fail "the compiler ran out of memory" "what:  $jobs ran at a time" "where: $build_log" "do:    make JOBS=1"
   fi
-  fail "$folder could not be built" "where: $build_log" "do:    tools/build $preset$([ $with_tests = no ] || echo ' --tests') repeats just this"
+  fail "$folder could not be built" "where: $build_log" "do:    tools/build $preset$(repeated_options) repeats just this"
 }
 
 compile() {

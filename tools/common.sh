@@ -104,18 +104,19 @@ whole_command() {
   echo "$$ $(command_of $$)"
 }
 
-# Two in one tree would write the same files. The lock is the open file: it ends with the last process that holds it.
-lock_tree() {
+# Two in one tree would write the same files: set-ups, and builds of one preset. The lock is the open file: it ends with the last
+# process that holds it.
+lock_tree() { # FILE
   mkdir -p build
   command -v flock >/dev/null || return 0
-  exec {tree_lock}>>build/lock
+  exec {tree_lock}>>"$1"
   if ! flock -n "$tree_lock"; then
     local pid='' command=''
-    read -r pid command <build/lock || true
+    read -r pid command <"$1" || true
     say "waiting for \`$command\` (process $pid), which is at work in this tree"
-    in_hand flock "$tree_lock" || fail "build/lock cannot be locked" "where: $PWD/build/lock"
+    in_hand flock "$tree_lock" || fail "$1 cannot be locked" "where: $PWD/$1"
   fi
-  whole_command >build/lock
+  whole_command >"$1"
 }
 
 # --- A full disk -------------------------------------------------------------------------------------------------------------

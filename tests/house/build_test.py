@@ -22,7 +22,8 @@ if(WEFT_WITH_TESTS)
 endif()
 """
 PRESETS = """{ "version": 6, "configurePresets": [
-  { "name": "release", "generator": "Ninja", "binaryDir": "${sourceDir}/build/${presetName}", "cacheVariables": { "LEVEL": "1" } } ] }"""
+  { "name": "release", "generator": "Ninja", "binaryDir": "${sourceDir}/build/${presetName}", "cacheVariables": { "LEVEL": "1" } },
+  { "name": "debug", "generator": "Ninja", "binaryDir": "${sourceDir}/build/${presetName}" } ] }"""
 # Started for each file; CMake's own tries do not count.
 COMPILER = """case "$*" in
   *main.cpp*)
@@ -76,6 +77,12 @@ def test_tests_are_asked_for_by_name_and_stay_configured(place):
     assert built(place, "--tests") == []
 
 
+def test_targets_are_built_alone(place):
+    built(place, "--only", "a_test")
+    assert (place.root / "build/release/a_test").exists()
+    assert not (place.root / "build/release/bin/weft").exists()
+
+
 def test_what_cmake_left_out_is_said_each_time(place):
     built(place)
     (place.root / "build/release/notes.txt").write_text("NCCL is left out: no headers\n")
@@ -89,11 +96,12 @@ def test_a_changed_file_alone_is_compiled_and_why_is_said(place):
 
 
 @pytest.mark.parametrize("flags, said", [
-    ([], "which preset? tools/build PRESET [--tests] [--jobs N]"),
+    ([], "which preset? tools/build PRESET [--tests] [--only A,B] [--jobs N]"),
     (["relaese"], "there is no preset relaese; CMakePresets.json lists them"),
     (["release", "--jobs", "0"], "--jobs wants a whole number above zero, not '0'"),
     (["release", "--jobs"], "--jobs wants a whole number above zero, not 'none'"),
-    (["release", "--test"], "unknown option --test (known: --tests, --jobs N)"),
+    (["release", "--only"], "--only wants names of targets with commas between them, not ''"),
+    (["release", "--test"], "unknown option --test (known: --tests, --only A,B, --jobs N)"),
 ])
 def test_a_wrong_call_is_refused(place, flags, said):
     assert place.run("build", *flags) == (2, [f"build: {said}"])
@@ -169,6 +177,18 @@ def test_a_second_build_waits_for_the_first_and_names_it(place):
     assert first.end().code == 130
     assert second.end().code == 0
     assert (place.root / "build/release/bin/weft").exists()
+
+
+def test_builds_of_two_presets_go_on_beside_each_other(place):
+    os.mkfifo(place.root / "reached")
+    first = Started(place, "build", "release")
+    told(place.root / "reached")
+    (place.root / "reached").unlink()
+    outcome = place.run("build", "debug")
+    assert outcome.code == 0
+    assert not any("waiting" in line for line in outcome.lines)
+    first.interrupt_group()
+    assert first.end().code == 130
 
 
 # --- An old build folder -----------------------------------------------------------------------------------------------------
