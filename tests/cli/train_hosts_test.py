@@ -4,6 +4,7 @@ fewer bytes on the wire."""
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -67,7 +68,7 @@ def lab(monkeypatch):
     can = subprocess.run([NETLAB, "check"], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     if can.returncode != 0:
         pytest.skip(f"no network lab here: {can.stderr.strip()}")
-    monkeypatch.setenv("WEFT_NETLAB", "trainhosts")
+    monkeypatch.setenv("WEFT_NETLAB", f"hosts{os.getpid()}")  # other tests may have labs at the same time
     subprocess.run([NETLAB, "down"], check=True, capture_output=True, timeout=DEADLINE_S)
     subprocess.run([NETLAB, "up", "2"], check=True, capture_output=True, timeout=DEADLINE_S)
     yield

@@ -14,6 +14,16 @@ from testing.results import Result, Times, is_python
 SHOWN_LINES = 12  # of a failure, while others still run; the end of the run shows more
 
 
+def excerpt(text: str) -> list[str]:
+    """The assertion: pytest marks its lines with E, GoogleTest begins it with file:line: Failure."""
+    lines = text.splitlines()
+    asserted = [line for line in lines if line.startswith("E  ")]
+    if not asserted:
+        first = next((number for number, line in enumerate(lines) if line.endswith(": Failure")), 0)
+        asserted = lines[first:]
+    return asserted[:SHOWN_LINES]
+
+
 class Board:
     def __init__(self, root: Path, times: Times):
         self._times = times
@@ -42,7 +52,7 @@ class Board:
         self._expected_ms.setdefault(result.name, 1)
         self._done_ms += self._expected_ms[result.name]
         if result.outcome == "failed":
-            self.say(f"FAILED {result.name}", *result.text.splitlines()[:SHOWN_LINES])
+            self.say(f"FAILED {result.name}", *excerpt(result.text))
         self._update()
 
     def missing(self) -> list[str]:
