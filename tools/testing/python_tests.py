@@ -17,6 +17,16 @@ from testing.results import Result
 PLUGIN = "tools.testing.pytest_events"
 NO_CASES = 5  # pytest's exit code
 LOG_LINES = 30
+# Of the time of the Python tests more than half is waiting. Each may have four ranks with libtorch.
+WORKERS_A_CORE = 2
+WORKER_BYTES = 1 << 30
+
+
+def workers_for(jobs: int) -> int:
+    if jobs == 1:
+        return 1
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    return max(jobs, min(WORKERS_A_CORE * jobs, memory_bytes // WORKER_BYTES))
 
 
 def find_python(root: Path) -> str:
@@ -51,26 +61,35 @@ class PythonTests:
 
     def run(self) -> None:
         """Those marked serial run after the others, with nothing beside them."""
+        folders = [f"tests/{folder}" for folder in self._ask.folders]
         if self._ask.jobs == 1:
-            self._pytest()
-        else:
-            self._pytest("-m", "not serial", "-n", str(self._ask.jobs), "--dist", "loadgroup", "--no-loadscope-reorder")
-            self._pytest("-m", "serial")
+            self._pytest(folders)
+            return
+        self._pytest(folders, "-m", "not serial", "-n", str(workers_for(self._ask.jobs)), "--dist", "loadgroup", "--no-loadscope-reorder")
+        if serial := self._files_with_serial():
+            self._pytest(serial, "-m", "serial")
+
+    def _files_with_serial(self) -> list[str]:
+        """These alone: to collect all files takes as long as many a test."""
+        root = self._ask.root
+        folders = [root / "tests" / folder for folder in self._ask.folders] or [root / "tests"]
+        files = sorted(path for folder in folders for path in folder.rglob("*_test.py"))
+        return [str(path.relative_to(root)) for path in files if "mark.serial" in path.read_text(encoding="utf-8")]
 
     def kill(self) -> None:
         if self._process is not None:
             kill_tree(self._process)
 
-    def _command(self, events_fd: int, *more: str) -> list[str]:
+    def _command(self, events_fd: int, places: list[str], *more: str) -> list[str]:
         ask = self._ask
         return [self._python, "-m", "pytest", "-q", "-p", PLUGIN, "--weft-events", str(events_fd), "--weft-filter", ask.wanted,
-                "--weft-times", str(ask.times), *more, *(f"tests/{folder}" for folder in ask.folders)]
+                "--weft-times", str(ask.times), *more, *places]
 
-    def _pytest(self, *more: str) -> None:
+    def _pytest(self, places: list[str], *more: str) -> None:
         read_fd, write_fd = os.pipe()
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("a") as log, os.fdopen(read_fd, encoding="utf-8") as events:
-            self._process = subprocess.Popen(self._command(write_fd, *more), cwd=self._ask.root, env=self._environment(), stdout=log, stderr=subprocess.STDOUT,
+            self._process = subprocess.Popen(self._command(write_fd, places, *more), cwd=self._ask.root, env=self._environment(), stdout=log, stderr=subprocess.STDOUT,
                                              pass_fds=[write_fd])
             os.close(write_fd)
             for line in events:
