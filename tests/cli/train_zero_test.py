@@ -8,6 +8,8 @@ import pathlib
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("train_zero")  # runs of one config are one run
+
 STEPS = 200
 
 # world, type, accumulation | stage, overlap, how parameters come back, bucket: every value of each with every value of each other.

@@ -25,8 +25,9 @@ WORKER_BYTES = 1 << 30
 def workers_for(jobs: int) -> int:
     if jobs == 1:
         return 1
-    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    return max(jobs, min(WORKERS_A_CORE * jobs, memory_bytes // WORKER_BYTES))
+    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    free_kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    return max(jobs, min(WORKERS_A_CORE * jobs, free_kib * 1024 // WORKER_BYTES))
 
 
 def find_python(root: Path) -> str:
