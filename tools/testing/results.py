@@ -65,9 +65,14 @@ def write_whole(path: Path, text: str) -> None:
     aside.replace(path)
 
 
+def row_of(one: Result) -> dict[str, object]:
+    row: dict[str, object] = {"case": one.name, "seconds": round(one.seconds, 3), "outcome": one.outcome}
+    return row | {"repeat": one.repeat} if one.repeat else row
+
+
 def write_results(path: Path, preset: str, seconds: float, is_whole: bool, results: list[Result]) -> None:
     """`is_whole`: every case of the preset ran; false with a filter, and after Ctrl-C."""
-    cases = [{"case": one.name, "seconds": round(one.seconds, 3), "outcome": one.outcome} for one in sorted(results, key=lambda r: r.name)]
+    cases = [row_of(one) for one in sorted(results, key=lambda result: result.name)]
     head = {"schema": 1, "preset": preset, "seconds": round(seconds, 1), "is_whole": is_whole}
     rows = ",\n".join(json.dumps(case) for case in cases)
     write_whole(path, json.dumps(head)[:-1] + ', "cases": [\n' + rows + "\n]}\n")
