@@ -56,13 +56,13 @@ void train_on(Engine& engine, const Wide& model, const World& here, int from, in
   }
 }
 
-struct Setup {
+struct TrainingSetup {
   int world = 1;
   std::string more;
 };
 
 // Trains to step kStepsBefore, saves, and trains on: what is there when it saves, and at the end.
-std::pair<State, State> save_and_go_on(const std::string& store, const Setup& how) {
+std::pair<State, State> save_and_go_on(const std::string& store, const TrainingSetup& how) {
   std::pair<State, State> out;
   const std::string run = fresh_run();
   test::run_ranks_as_threads(how.world, [&](test::RankContext& ctx) {
@@ -85,7 +85,7 @@ std::pair<State, State> save_and_go_on(const std::string& store, const Setup& ho
 }
 
 // Loads into a model of other values, and trains on.
-std::pair<State, State> load_and_go_on(const std::string& store, const Setup& how) {
+std::pair<State, State> load_and_go_on(const std::string& store, const TrainingSetup& how) {
   std::pair<State, State> out;
   const std::string run = fresh_run();
   test::run_ranks_as_threads(how.world, [&](test::RankContext& ctx) {
@@ -144,12 +144,12 @@ TEST_P(Resume, FromAnyToAny) {
   const bool all = std::getenv("WEFT_TEST_ALL") != nullptr;
   for (size_t from = 0; from < kStagesToResume.size(); ++from) {
     const test::TempDir dir;
-    const Setup before{.world = from_world, .more = type + kStagesToResume[from]};
+    const TrainingSetup before{.world = from_world, .more = type + kStagesToResume[from]};
     const auto [saved, end] = save_and_go_on(dir / "store", before);
     for (const int to_world : {1, 2, 3, 4}) {
       const size_t first = all ? 0 : (from + static_cast<size_t>(to_world)) % 2, stride = all ? 1 : 2;
       for (size_t to = first; to < kStagesToResume.size(); to += stride) {
-        const Setup after{.world = to_world, .more = type + kStagesToResume[to]};
+        const TrainingSetup after{.world = to_world, .more = type + kStagesToResume[to]};
         const std::string which = cat(from_world, before.more, " -> ", to_world, after.more);
         const auto [loaded, went_on] = load_and_go_on(dir / "store", after);
         expect_same_state(loaded, saved, which);
