@@ -9,29 +9,46 @@ torch_of() { "$1" -c 'import importlib.util as u; s = u.find_spec("torch"); prin
 
 # --- pip ---------------------------------------------------------------------------------------------------------------------
 
+# Wheels that lie on this machine are not downloaded: "Processing /wheels/torch-2.13.0.whl (from ...)".
+wheels_at_hand() { sed -nE 's/^ *Processing (.*\.whl)( \(from .*)?$/\1/p' "$1"; } # LOG
+
 # The sizes that pip names in its log, all together: "Downloading torch-2.13.0-cp311-....whl (190.3 MB)".
 bytes_to_come() { # LOG
-  sed -nE 's/^ *(Downloading|Using cached) [^ ]+\.(whl|tar\.gz) \(([0-9.]+) ([kMG]?B|bytes)\).*/\3 \4/p' "$1" |
-    awk 'BEGIN { k["kB"] = 1e3; k["MB"] = 1e6; k["GB"] = 1e9 } { sum += $1 * ($2 in k ? k[$2] : 1) } END { printf "%.0f\n", sum }'
+  {
+    sed -nE 's/^ *(Downloading|Using cached) [^ ]+\.(whl|tar\.gz) \(([0-9.]+) ([kMG]?B|bytes)\).*/\3 \4/p' "$1"
+    wheels_at_hand "$1" | xargs -rd '\n' stat -c '%s bytes' 2>/dev/null || true
+  } | awk 'BEGIN { k["kB"] = 1e3; k["MB"] = 1e6; k["GB"] = 1e9 } { sum += $1 * ($2 in k ? k[$2] : 1) } END { printf "%.0f\n", sum }'
 }
+
+bytes_at_hand() { { echo 0; wheels_at_hand "$1" | xargs -rd '\n' stat -c %s 2>/dev/null; } | awk '{ sum += $1 } END { printf "%.0f\n", sum }'; }
 
 bytes_in() { du -sb "$1" 2>/dev/null | cut -f1; }
 
-# pip of Debian 12 says nothing between the name of a file and the end of it, so the bytes on the disk are counted: those that
-# have come, then those that are unpacked, of which there are about three times as many.
+# What the wheels hold, unpacked: those that came lie in build/pip until pip ends.
+bytes_to_unpack() { # LOG
+  { find build/pip -name '*.whl'; wheels_at_hand "$1"; } | .venv/bin/python -IBc '
+import sys, zipfile
+print(sum(entry.file_size for path in sys.stdin for entry in zipfile.ZipFile(path.rstrip("\n")).infolist()))'
+}
+
+# pip of Debian 12 says nothing between the name of a file and the end of it, so the bytes on the disk are counted: first those
+# that have come, then those that are unpacked. Each is one half.
 pip_progress() { # LOG WHAT: until it is ended
-  local before come total unpacked never
+  local before come total unpacked to_unpack='' never
   before=$(bytes_in .venv)
   exec {never}<> <(:) # nothing is ever written there: to read from it is to wait, without a process that has to be ended
-  while ! read -rt 1 <&"$never"; do
+  while true; do
     total=$(bytes_to_come "$1")
     if grep -q '^Installing collected packages' "$1"; then
-      unpacked=$((($(bytes_in .venv) - before) / 3))
-      echo "$((total + (unpacked < total ? unpacked : total * 99 / 100))) $((2 * total)) $2: unpacking"
+      [ -n "$to_unpack" ] || to_unpack=$(bytes_to_unpack "$1" || echo $((3 * total)))
+      unpacked=$(($(bytes_in .venv) - before))
+      if [ "$unpacked" -gt "$to_unpack" ]; then unpacked=$to_unpack; fi
+      echo "$((to_unpack + unpacked)) $((2 * to_unpack)) $2: unpacking"
     else
-      come=$(bytes_in build/pip)
+      come=$(($(bytes_in build/pip) + $(bytes_at_hand "$1")))
       echo "$((come < total ? come : total)) $((2 * total)) $2: downloading"
     fi
+    read -rt 1 <&"$never" || true
   done
 }
 

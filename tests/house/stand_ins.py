@@ -14,7 +14,7 @@ from small_tree import REPO, Outcome, run
 
 DEADLINE_S = 60.0
 # What the tools themselves are made of.
-REAL = ("awk bash cat cksum cmp cut date df dirname du env flock grep head ls mkdir mv printf rm sed sh sleep sort stat stty tail tee "
+REAL = ("awk bash cat cksum cmp cut date df dirname du env find flock grep head ls mkdir mv printf rm sed sh sleep sort stat stty tail tee "
         "tr uniq wc xargs").split()
 
 
