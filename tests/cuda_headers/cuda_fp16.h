@@ -1,0 +1,2 @@
+// torch's headers ask for this file; its types are for nvcc.
+#pragma once
