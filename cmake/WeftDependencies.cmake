@@ -1,5 +1,12 @@
 # What we take from the distribution; tools/setup installs all of it. fmt and spdlog stay out of our headers: libtorch
 # ships another fmt, and a torch room that saw both would not link.
+
+# Libraries of a folder of one's own (WEFT_DEPS) need each other: cpp-httplib needs Brotli, spdlog needs fmt. A program's RUNPATH
+# does not count for what its libraries need, its RPATH does.
+if(CMAKE_PREFIX_PATH)
+  add_link_options(-Wl,--disable-new-dtags)
+endif()
+
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

@@ -30,14 +30,14 @@ class Tree:
         path.write_text(text, encoding="utf-8")
 
 
-def run(*command: object) -> Outcome:
+def run(*command: object, deadline_s: float = DEADLINE_S) -> Outcome:
     """Runs to the end, or to the deadline; then the whole group is killed, so that no compiler outlives its test."""
     words = [str(word) for word in command]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
     try:
-        output, _ = process.communicate(timeout=DEADLINE_S)
+        output, _ = process.communicate(timeout=deadline_s)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
-        raise AssertionError(f"no end within {DEADLINE_S} s: {words}\n{output}") from None
+        raise AssertionError(f"no end within {deadline_s} s: {words}\n{output}") from None
     return Outcome(process.returncode, output.splitlines())

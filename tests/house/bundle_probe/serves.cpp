@@ -1,0 +1,6 @@
+#include <httplib.h>
+
+bool serves() {
+  httplib::Server server;
+  return server.is_valid();
+}
