@@ -18,6 +18,7 @@ from typing import Iterator, NamedTuple, Optional
 from our_files import our_files
 
 CPP_ENDINGS = {".h", ".cpp", ".cu"}
+TEST_HELPER = re.compile(r"^tests/support/|/test_\w+_impl\.h$|_test_impl\.h$")  # shared by the tests of a room
 GTEST_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]g(?:test|mock)/", re.MULTILINE)
 PYTHON_CASE = re.compile(r"^def test_", re.MULTILINE)
 CPP_CASE = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(?P<suite>\w+),\s*(?P<case>\w+)\)")
@@ -52,7 +53,7 @@ def line_at(text: str, position: int) -> int:
 
 def misnamed_cpp(name: str, text: str) -> Iterator[Offence]:
     include = GTEST_INCLUDE.search(text)
-    if include and not name.endswith("_test.cpp") and not name.startswith("tests/support/"):
+    if include and not name.endswith("_test.cpp") and not TEST_HELPER.search(name):
         yield Offence(name, line_at(text, include.start()), "includes GoogleTest and is not named *_test.cpp")
 
 

@@ -32,8 +32,10 @@ nlohmann::json text_or_null(const std::optional<std::string>& text) {
 }
 
 void keep_for_wandb(Env& env, const config::Wandb& wandb, const std::string& folder) {
-  const nlohmann::json facts = {
-      {"schema", 1}, {"project", wandb.project}, {"group", text_or_null(wandb.group)}, {"team", text_or_null(wandb.team)}};
+  const nlohmann::json facts = {{"schema", 1},
+                                {"project", wandb.project},
+                                {"group", text_or_null(wandb.group)},
+                                {"team", text_or_null(wandb.team)}};
   write_file(env, folder + "/wandb.json",
              bytes_of(facts.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
   log_info("wandb: nothing is sent while the run goes on. Afterwards: python3 tools/wandb_offline.py ", folder);
