@@ -98,20 +98,20 @@ WorkPtr NcclCalls::reduce_scatter(const Collective& call) {
 
 WorkPtr NcclCalls::all_gather(const Collective& call) {
   if (call.output.numel() == 0) return {};
-  const auto size = static_cast<int64_t>(call.output.element_size());
+  const int64_t size = call.output.element_size();
   at::Tensor input = as_bytes(call.input), output = as_bytes(call.output);
   if (all_equal(call.output_counts)) return nccl_->_allgather_base(output, input);
   return exchange(Tensors(static_cast<size_t>(world()), input), parts_of(output, scaled(call.output_counts, size)));
 }
 
 WorkPtr NcclCalls::all_to_all(const Collective& call) {
-  const auto size = static_cast<int64_t>(call.output.element_size());
+  const int64_t size = call.output.element_size();
   return exchange(parts_of(as_bytes(call.input), scaled(call.input_counts, size)),
                   parts_of(as_bytes(call.output), scaled(call.output_counts, size)));
 }
 
 WorkPtr NcclCalls::gather(const Collective& call) {
-  const auto size = static_cast<int64_t>(call.input.element_size());
+  const int64_t size = call.input.element_size();
   Tensors out(static_cast<size_t>(world())), in = out;
   out[static_cast<size_t>(call.peer)] = as_bytes(call.input);
   if (rank() == call.peer) in = parts_of(as_bytes(call.output), scaled(call.output_counts, size));
@@ -119,7 +119,7 @@ WorkPtr NcclCalls::gather(const Collective& call) {
 }
 
 WorkPtr NcclCalls::scatter(const Collective& call) {
-  const auto size = static_cast<int64_t>(call.output.element_size());
+  const int64_t size = call.output.element_size();
   Tensors out(static_cast<size_t>(world())), in = out;
   in[static_cast<size_t>(call.peer)] = as_bytes(call.output);
   if (rank() == call.peer) out = parts_of(as_bytes(call.input), scaled(call.input_counts, size));

@@ -92,6 +92,8 @@ class NcclGroup final : public Group {
     calls_ = std::make_unique<NcclCalls>(nccl_, device_);
   }
 
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
   ~NcclGroup() override {
     flights_.reset();
     const bool ended = roll_call_->has_ended();
