@@ -22,7 +22,7 @@ basis() { printf '%s\n' "$PWD" "${CXX:-}" "$(cksum <CMakePresets.json)"; }
 
 # Why what lies in the folder cannot be built on; nothing when it can.
 problem_of_old() {
-  if [ "${cache[CMAKE_HOME_DIRECTORY]:-}" != "$PWD" ]; then echo "it is of ${cache[CMAKE_HOME_DIRECTORY]:-an unknown tree}"
+  if [ "${cache[CMAKE_HOME_DIRECTORY]:-}" != "$PWD" ]; then echo "it belongs to the tree ${cache[CMAKE_HOME_DIRECTORY]:-of another machine}"
   elif [ "${cache[CMAKE_GENERATOR]:-}" != Ninja ]; then echo "it was made for ${cache[CMAKE_GENERATOR]:-nothing}, not for Ninja"
   elif is_gone "${cache[CMAKE_CXX_COMPILER]:-}"; then echo "its compiler ${cache[CMAKE_CXX_COMPILER]} is gone"
   elif is_gone "${cache[CMAKE_MAKE_PROGRAM]:-}"; then echo "its ${cache[CMAKE_MAKE_PROGRAM]} is gone"
