@@ -87,6 +87,16 @@ def test_a_step_beside_runs_with_what_follows(tree):
     assert outcome.lines.index("far | b") < outcome.lines.index("c")
 
 
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="a kernel that shares time between processes alone")
+def test_a_step_beside_gives_way_to_the_others(tree):
+    """Written down once `go` is there: the nice value of the session is set just after it began."""
+    os.mkfifo(tree.root / "go")
+    outcome = ci(tree, "far | beside | cat go; cat /proc/self/autogroup >far", "near || echo >go; cat /proc/self/autogroup >near",
+                 "last | after far | true")
+    assert outcome.code == 0, outcome.lines
+    assert (tree.root / "far").read_text().endswith(" nice 15\n") and (tree.root / "near").read_text().endswith(" nice 0\n")
+
+
 def test_the_time_waited_for_a_step_beside_has_a_row(tree):
     os.mkfifo(tree.root / "go")
     process = started(tree, "far | beside | cat go", "near || true", "last | after far | true")
