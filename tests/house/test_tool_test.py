@@ -128,6 +128,7 @@ def test_a_failure_is_shown_at_once_and_again_with_the_command_that_repeats_it(p
     assert said[said.index("! FAILED bad_test:Bad.Adds"):][:3] == ["! FAILED bad_test:Bad.Adds", "! bad_test.cpp:7: Failure", "! Expected: 1"]
     assert outcome.lines[-3:] == ["to repeat what failed:", "  build/release/bin/bad_test --gtest_filter=Bad.Adds", "3 passed, 1 failed, 1 skipped"]
     assert "  bad_test.cpp:7: Failure" in outcome.lines
+    assert place.results()["cases"][0]["repeat"] == "build/release/bin/bad_test --gtest_filter=Bad.Adds"
 
 
 @pytest.mark.parametrize("ending, word", [("kill -SEGV $$", "killed by SIGSEGV"), ("exit 0", "the process ended before this case did"),
@@ -251,9 +252,13 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def test_the_long_ones_go_first_once_they_are_known(place):
+@pytest.mark.parametrize("known_by", ["a run before", "the list of long ones"])
+def test_the_long_ones_go_first_once_they_are_known(place, known_by):
     place.binary("slow_test", "Slow.\n  Adds\n", "printf '[ RUN      ] Slow.Adds\\n[       OK ] Slow.Adds (9000 ms)\\n'")
-    place.test("release", "--only", "cpp", "--jobs", "1")
+    if known_by == "a run before":
+        place.test("release", "--only", "cpp", "--jobs", "1")
+    else:
+        place.add("tests/long_cases.tsv", "# some\nslow_test:Slow.Adds\t9\n")
     order = place.root / "order"
     for name in ("good_test", "slow_test"):
         path = place.root / "build/release/bin" / name
