@@ -105,7 +105,7 @@ def test_cases_are_counted_as_they_end_and_the_last_line_says_how_many(place):
     outcome = place.test("release", "--only", "cpp")
     assert outcome.code == 0
     assert outcome.lines[-1] == "2 passed, 0 failed, 1 skipped"
-    assert any(line.endswith("1 of 3 cases, 0 failed") for line in place.said())
+    assert any(line.endswith("0 failed, 1 of 3 cases done") for line in place.said())
     done, total, *_ = place.said()[-1].split()
     assert done == total
     assert outcome.lines[:2] == ["slowest:", "    1.5 s  good_test:Good.Two"]
@@ -233,7 +233,7 @@ def test_ctrl_c_ends_the_tests_and_says_what_was_done(place):
     place.binary("slow_test", "Slow.\n  Waits\n", f"printf '[ RUN      ] Slow.Waits\\n'; setsid sleep 1000 & echo $! > {place.root}/pid; wait")
     process = subprocess.Popen([place.root / "tools/test", "release", "--only", "cpp", "--jobs", "2"], stdout=subprocess.PIPE, text=True)
     end = time.monotonic() + DEADLINE_S
-    while not ((place.root / "pid").exists() and place.said_so_far(" 3 of 4 cases")):
+    while not ((place.root / "pid").exists() and place.said_so_far(" 3 of 4 cases done")):
         assert time.monotonic() < end and process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)

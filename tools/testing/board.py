@@ -77,8 +77,9 @@ class Board:
 
     def _update(self) -> None:
         total_ms = sum(self._expected_ms.values()) + self._guessed_ms
-        failed = self.count("failed")
-        self._write(f"{self._done_ms} {total_ms} {len(self.results)} of {len(self._expected_ms)} cases, {failed} failed\n")
+        # What failed comes first: on a narrow terminal the end of the text is cut off.
+        text = f"{self.count('failed')} failed, {len(self.results)} of {len(self._expected_ms)} cases done"
+        self._write(f"{self._done_ms} {total_ms} {text}\n")
 
     def _write(self, text: str) -> None:
         if self._line is None:
