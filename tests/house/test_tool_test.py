@@ -24,6 +24,7 @@ Late.
 """
 RUN_GOOD = r"""
 ok() { printf '[ RUN      ] %s\nsome words[       OK ] %s (%s ms)\n' "$1" "$1" "$2"; }
+[ -z "$GTEST_BRIEF" ] || exit 9
 case $1 in
   *=Good.\*) ok Good.One 20; ok Good.Two 1500 ;;
   *=Good.One) ok Good.One 20 ;;
@@ -110,6 +111,11 @@ def test_cases_are_counted_as_they_end_and_the_last_line_says_how_many(place):
     assert done == total
     assert outcome.lines[:2] == ["slowest:", "    1.5 s  good_test:Good.Two"]
     assert "  1 x needs two GPUs" in outcome.lines and "      good_test:Late.Skips" in outcome.lines
+
+
+def test_what_the_caller_wishes_of_googletest_does_not_reach_it(place, monkeypatch):
+    monkeypatch.setenv("GTEST_BRIEF", "1")
+    assert place.test("release", "--only", "cpp").lines[-1] == "2 passed, 0 failed, 1 skipped"
 
 
 def test_the_results_are_a_file_that_others_read(place):

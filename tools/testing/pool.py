@@ -40,13 +40,18 @@ def kill_tree(process: subprocess.Popen) -> None:
     process.wait()
 
 
+def environment_of(suite: Suite) -> dict[str, str]:
+    """Without the caller's wishes to GoogleTest: colours, or no line for each case, would be hard to read here."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("GTEST_")} | suite.env
+
+
 class Running:
     """One suite under way. Standard input and the process group are ours, as under ctest."""
 
     def __init__(self, suite: Suite, root: Path, on_result: Callable[[Result], None]):
         self.suite = suite
         self.stream = GtestStream(suite.cases, self._heard(on_result), lambda case: suite.repeat(case, root))
-        self.process = subprocess.Popen(suite.command, cwd=suite.folder, env={**os.environ, **suite.env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen(suite.command, cwd=suite.folder, env=environment_of(suite), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         os.set_blocking(self.process.stdout.fileno(), False)
         self._last_s = time.monotonic()
         self._is_hung = False
