@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from small_tree import DEADLINE_S, REPO, Outcome, run
 
+pytestmark = pytest.mark.xdist_group("bundle")
+
 PROBE = REPO / "tests/house/bundle_probe"
 # CMake, curl and the compiler load these themselves; a test hides them when it has built what it runs.
 OF_THE_TOOLS = ("libz.so.1", "libssl.so.3", "libcrypto.so.3", "libbrotli")
