@@ -57,7 +57,7 @@ def ending(outcome: Outcome) -> str:
 
 
 def is_running(pid: int) -> bool:
-    """One that has ended and that nobody asked about yet does not count."""
+    """A process that has ended and waits for its parent does not count."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -44,7 +44,7 @@ def table(done: list[Done], budget: Budget, total_s: float) -> Iterator[str]:
 
 
 def left_out(steps: list[Step], done: list[Done], unfinished: list[str]) -> Iterator[str]:
-    """After a failure: what nobody knows about."""
+    """After a failure: what was not run."""
     if unfinished:
         yield f"ci: ended before they were finished: {', '.join(unfinished)}"
     ended = {one.name for one in done}.union(unfinished)

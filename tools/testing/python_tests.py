@@ -17,7 +17,7 @@ from testing.results import Result
 PLUGIN = "tools.testing.pytest_events"
 NO_CASES = 5  # pytest's exit code
 LOG_LINES = 30
-# Of the time of the Python tests more than half is waiting. Each may have four ranks with libtorch.
+# More than half of the time of the Python tests is waiting. Each may have four ranks with libtorch.
 WORKERS_A_CORE = 2
 WORKER_BYTES = 1 << 30
 
