@@ -9,7 +9,7 @@ from check_layers import OPEN_TO_ALL, Table, includes_of, sources
 from check_lib.binaries import kept_seconds, row_of, seconds_of, binaries_by_room
 from check_lib.python_map import entries_for
 
-# Of tests that have not run here yet.
+# Seconds of tests that have not run here yet.
 UNKNOWN_S = 10.0
 HEADERS = (".h",)
 

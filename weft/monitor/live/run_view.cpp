@@ -123,7 +123,10 @@ bool RunView::read_log() {
   if (news.restarted) log.clear();
   // A line without an end would make every state as long as itself.
   constexpr size_t kLongest = 2000;
-  for (const auto& line : news.lines) log.push_back(line.size() <= kLongest ? line : line.substr(0, kLongest) + " ...");
+  for (const auto& line : news.lines) {
+    log.push_back(line.substr(0, kLongest));
+    if (line.size() > kLongest) log.back() += " ...";
+  }
   if (log.size() > options_.max_log_lines)
     log.erase(log.begin(), log.end() - static_cast<ptrdiff_t>(options_.max_log_lines));
   if (!log_.trouble().empty()) file_notes_.push_back(cat("log.txt: ", log_.trouble()));
