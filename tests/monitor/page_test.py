@@ -221,6 +221,7 @@ def test_curves_that_could_not_be_had_are_asked_for_again_though_the_run_has_end
         page.wait_for(f"{CHARTS} >= 4 && curves.step.length === 300")
 
 
+@pytest.mark.serial  # the run gives a page so many seconds to take the last state, and a browser with company needs more
 @pytest.mark.parametrize("ending", ["finished", "stopped"])
 def test_a_run_that_ends_with_its_page_says_how_and_where_the_report_is(page, build_dir, tmp_path, tiny, ending):
     steps = 10_000 if ending == "finished" else 1_000_000

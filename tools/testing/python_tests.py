@@ -17,8 +17,8 @@ from testing.results import Result
 PLUGIN = "tools.testing.pytest_events"
 NO_CASES = 5  # pytest's exit code
 LOG_LINES = 30
-# More than half of the time of the Python tests is waiting. Each may have four ranks with libtorch.
-WORKERS_A_CORE = 2
+# Python tests wait a part of their time: three for two cores keep both busy. Each may have four ranks with libtorch.
+WORKERS_A_CORE = 1.5
 WORKER_BYTES = 1 << 30
 
 
@@ -27,7 +27,7 @@ def workers_for(jobs: int) -> int:
         return 1
     lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
     free_kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    return max(jobs, min(WORKERS_A_CORE * jobs, free_kib * 1024 // WORKER_BYTES))
+    return max(jobs, min(int(WORKERS_A_CORE * jobs), free_kib * 1024 // WORKER_BYTES))
 
 
 def find_python(root: Path) -> str:
