@@ -93,7 +93,7 @@ command_of() { tr '\0' ' ' <"/proc/$1/cmdline" | sed 's/ $//'; }
 # The `make` this runs under, which is what a person has started; else this script.
 whole_command() {
   local pid=$$ depth
-  for depth in 1 2 3 4; do
+  for depth in 1 2 3; do
     pid=$(parent_of "$pid")
     if [ "$pid" -le 1 ]; then break; fi
     if [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = make ]; then
