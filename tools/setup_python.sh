@@ -152,7 +152,8 @@ users_python() {
   torch_root=$(torch_of "$python")
   [ -n "$torch_root" ] || fail "WEFT_PYTHON has no torch" "where: $python" "do:    $python -m pip install $TORCH, or leave WEFT_PYTHON out"
   if [ $with_tests = yes ]; then
-    if has_modules "$python" "${TEST_TOOLS[@]/#pytest-xdist/xdist}"; then return; fi
+    local modules=("${TEST_TOOLS[@]/#pytest-xdist/xdist}")
+    if has_modules "$python" "${modules[@]/#pytest-timeout/pytest_timeout}"; then return; fi
     make_venv "$python" --system-site-packages
     test_tools "beside your torch"
   elif ! has_test_tools; then return; fi

@@ -169,28 +169,28 @@ def test_a_second_build_waits_for_the_first_and_names_it(place):
     built(place)
     os.utime(place.root / "main.cpp")
     os.mkfifo(place.root / "reached")
-    first = Started(place, "build", "release")
-    told(place.root / "reached")
-    (place.root / "reached").unlink()
-    second = Started(place, "build", "release")
-    line = second.process.stdout.readline()
-    assert f"tools/build release` (process {first.process.pid}), which is at work in this tree" in line, line
-    first.interrupt_group()
-    assert first.end().code == 130
-    assert second.end().code == 0
+    with Started(place, "build", "release") as first:
+        told(place.root / "reached")
+        (place.root / "reached").unlink()
+        with Started(place, "build", "release") as second:
+            line = second.process.stdout.readline()
+            assert f"tools/build release` (process {first.process.pid}), which is at work in this tree" in line, line
+            first.interrupt_group()
+            assert first.end().code == 130
+            assert second.end().code == 0
     assert (place.root / "build/release/bin/weft").exists()
 
 
 def test_builds_of_two_presets_go_on_beside_each_other(place):
     os.mkfifo(place.root / "reached")
-    first = Started(place, "build", "release")
-    told(place.root / "reached")
-    (place.root / "reached").unlink()
-    outcome = place.run("build", "debug")
-    assert outcome.code == 0
-    assert not any("waiting" in line for line in outcome.lines)
-    first.interrupt_group()
-    assert first.end().code == 130
+    with Started(place, "build", "release") as first:
+        told(place.root / "reached")
+        (place.root / "reached").unlink()
+        outcome = place.run("build", "debug")
+        assert outcome.code == 0
+        assert not any("waiting" in line for line in outcome.lines)
+        first.interrupt_group()
+        assert first.end().code == 130
 
 
 # --- An old build folder -----------------------------------------------------------------------------------------------------

@@ -248,16 +248,15 @@ def test_a_second_setup_waits_for_the_first_and_names_it(place):
     os.mkfifo(place.root / "reached")
     os.mkfifo(place.root / "go")
     place.stand_in("apt-get", f'case $1 in update) echo here >{place.root}/reached; cat {place.root}/go ;; esac')
-    with Started(place, "setup").process as first:
+    with Started(place, "setup") as first:
         told(place.root / "reached")
-        second = Started(place, "setup").process
-        line = second.stdout.readline()
-        assert f"(process {first.pid}), which is at work in this tree" in line, line
-        assert f"waiting for `bash {place.root}/tools/setup`" in line or f"{place.root}/tools/setup" in line
-        (place.root / "go").write_text("")
-        first.communicate()
-        place.stand_in("apt-get", "exit 0")
-        second.communicate()
+        with Started(place, "setup") as second:
+            line = second.process.stdout.readline()
+            assert f"{place.root}/tools/setup` (process {first.process.pid}), which is at work in this tree" in line, line
+            (place.root / "go").write_text("")
+            first.end()
+            place.stand_in("apt-get", "exit 0")
+            second.end()
 
 
 def test_an_interpreter_without_torch_is_refused_with_the_fix(place):

@@ -52,6 +52,16 @@ class Started:
         self.process = subprocess.Popen(place.command(tool, *flags, **env), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True, start_new_session=True)
 
+    def __enter__(self) -> Started:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """A test that fails leaves none behind, and waits for none."""
+        if self.alive():
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(DEADLINE_S)
+        self.process.stdout.close()
+
     def end(self) -> Outcome:
         try:
             text, _ = self.process.communicate(timeout=DEADLINE_S)
