@@ -205,7 +205,6 @@ def test_nothing_is_left_when_the_starter_is_killed(start, tmp_path):
     eventually("ranks, agents and grandchildren are gone", lambda: ended(pids))
 
 
-@pytest.mark.serial  # the connection ends twice: for the agent, which gives up and says so, and for us, who are to see it first
 def test_a_lost_connection_ends_all(start, tmp_path):
     process = start(*SSH, "--hosts", "a,b", "--grace", "1s", *shell("echo $$ > pid.$RANK; exec sleep 1000"))
     pids = pids_in(tmp_path, 2)
