@@ -138,16 +138,21 @@ def test_a_failing_apt_is_reported_with_its_log(place):
     assert any("E: no network" in line for line in outcome.lines)
 
 
+def expect_interrupted(place, how: str) -> None:
+    """Starts the set-up, and interrupts it where a stand-in writes to `reached`."""
+    with Started(place, "setup") as started:
+        told(place.root / "reached")
+        getattr(started, how)()
+        outcome = started.end()
+    assert outcome.code == 130
+    assert outcome.lines[-1] == "setup: interrupted; run the same command again, it goes on"
+
+
 @pytest.mark.parametrize("how", ["interrupt_group", "interrupt_alone"])
 def test_an_interrupted_apt_ends_and_the_next_call_goes_on(place, how):
     os.mkfifo(place.root / "reached")
     place.stand_in("apt-get", f"echo here >{place.root}/reached; sleep 600")
-    started = Started(place, "setup")
-    told(place.root / "reached")
-    getattr(started, how)()
-    outcome = started.end()
-    assert outcome.code == 130
-    assert outcome.lines[-1] == "setup: interrupted; run the same command again, it goes on"
+    expect_interrupted(place, how)
     place.stand_in("apt-get", 'echo "apt-get $*" >> apt.calls')
     place.run("setup")
     assert f"{APT_INSTALL} liburing-dev" in apt_calls(place)
@@ -207,12 +212,7 @@ def test_after_a_change_it_looks_again(place, changed):
 def test_an_interrupted_pip_ends_and_the_next_call_makes_all_anew(place, how):
     os.mkfifo(place.root / "reached")
     with_python(place, pip=f"{PIP}; echo here >{place.root}/reached; sleep 600")
-    started = Started(place, "setup")
-    told(place.root / "reached")
-    getattr(started, how)()
-    outcome = started.end()
-    assert outcome.code == 130
-    assert outcome.lines[-1] == "setup: interrupted; run the same command again, it goes on"
+    expect_interrupted(place, how)
     with_python(place)
     outcome = place.run("setup")
     assert outcome.code == 0, outcome.lines

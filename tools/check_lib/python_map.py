@@ -7,7 +7,7 @@ from typing import Iterator, NamedTuple
 
 
 class Entry(NamedTuple):
-    prefix: str  # of the changed file
+    prefix: str  # how the path of a changed file begins
     tests: tuple[str, ...]
     targets: tuple[str, ...] = ()  # what they run of the build
 

@@ -21,7 +21,7 @@ class BudgetError(ValueError):
 
 
 class Budget(NamedTuple):
-    seconds: dict[str, int]  # of each step
+    seconds: dict[str, int]  # by step
     total: int
     ceiling: int
 

@@ -11,7 +11,7 @@ from typing import Optional
 
 from testing.results import Result, Times, is_python
 
-SHOWN_LINES = 12  # of a failure, while others still run; the end of the run shows more
+SHOWN_LINES = 12  # a failure is cut to these while others run; the end of the run shows more
 
 
 def excerpt(text: str) -> list[str]:
@@ -28,7 +28,7 @@ class Board:
     def __init__(self, root: Path, times: Times):
         self._times = times
         self._expected_ms: dict[str, int] = {}
-        self._guessed_ms = 0  # of cases whose names are not known yet
+        self._guessed_ms = 0  # for cases whose names are not known yet
         self._done_ms = 0
         self.results: dict[str, Result] = {}
         self._line: Optional[subprocess.Popen] = subprocess.Popen([root / "tools/progress", "test"], stdin=subprocess.PIPE, text=True)

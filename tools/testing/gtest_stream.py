@@ -11,7 +11,7 @@ from testing.results import Result
 BEGIN = re.compile(r"\[ RUN      \] (\S+)$")
 END = re.compile(r"\[(       OK |  FAILED  |  SKIPPED )\] (\S+?)(?:,.*)? \((\d+) ms\)$")
 OUTCOMES = {"       OK ": "passed", "  FAILED  ": "failed", "  SKIPPED ": "skipped"}
-KEPT_LINES = 400  # of one case: the first half and the last half
+KEPT_LINES = 400  # for each case: the first half and the last half
 
 
 class GtestStream:

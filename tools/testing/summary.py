@@ -7,8 +7,8 @@ from typing import Iterator
 from testing.results import Result
 
 NUM_SLOWEST = 10
-NUM_NAMES = 3  # of the cases that were skipped for one reason
-FAILURE_LINES = 40  # of one failure; the start and the end of it
+NUM_NAMES = 3  # cases named for each reason of skipping
+FAILURE_LINES = 40  # each failure shows its start and its end
 MANY_FAILURES = 20  # more than these are listed by name alone
 
 

@@ -40,7 +40,7 @@ TEST_F(GateTest, TheFirstTouchOfEachIsTold) {
   gate_.close();
   EXPECT_EQ(touched(), TensorNumbers{});
   const at::Tensor other = at::ones({16}) + 1;
-  EXPECT_EQ(touched(), TensorNumbers{}) << "others are nobody's business";
+  EXPECT_EQ(touched(), TensorNumbers{}) << "the others are not followed";
   const at::Tensor sum = other + b_;
   EXPECT_EQ(touched(), TensorNumbers{1});
   const at::Tensor again = other + b_;

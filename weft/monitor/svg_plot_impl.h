@@ -8,7 +8,7 @@
 
 namespace weft::detail {
 
-inline constexpr double kLetterWidth = 7.6;  // of 13 px text, generous: a label must not touch the plot
+inline constexpr double kLetterWidth = 7.6;  // in px, for 13 px text; generous: a label must not touch the plot
 
 // Where data lands on the picture.
 struct PlotFrame {

@@ -132,7 +132,7 @@ TEST(Terminal, AClosedReaderIsNoReasonToDie) {
   test::Pipe pipe = test::make_pipe();
   pipe.read_end.reset();
   ASSERT_NE(::signal(SIGPIPE, SIG_DFL), SIG_ERR);
-  write_quietly(pipe.write_end.get(), "nobody reads this");  // the default action of SIGPIPE would end the test here
+  write_quietly(pipe.write_end.get(), "no reader is left");  // the default action of SIGPIPE would end the test here
   sigset_t pending;
   ::sigpending(&pending);
   EXPECT_EQ(sigismember(&pending, SIGPIPE), 0);
